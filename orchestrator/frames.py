@@ -29,9 +29,10 @@ _Path = str | PathLike[str]
 def runs(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
     """Return one row per run: its parameters, state, outcome and measured numbers.
 
-    source: a campaign file, or the folder of its results. results: the folder of all campaigns'
-    results, for a campaign file. `teralog.runs` lists the columns. Raises UserError if the campaign
-    file has mistakes, or if the folder contains no run.
+    source: a campaign file, or the folder of the campaign's results.
+    results: the folder with the results of all campaigns; not used if `source` is a folder.
+    `teralog.runs` lists the columns. Raises UserError if the campaign file has mistakes, or if
+    the folder contains no run.
     """
     return collected_runs_frame(_collected(source, results))
 
@@ -39,9 +40,10 @@ def runs(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
 def steps(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
     """Return one row per run and reported iteration.
 
-    source: a campaign file, or the folder of its results. results: the folder of all campaigns'
-    results, for a campaign file. `teralog.steps` lists the columns. Raises UserError if the
-    campaign file has mistakes, or if the folder contains no run.
+    source: a campaign file, or the folder of the campaign's results.
+    results: the folder with the results of all campaigns; not used if `source` is a folder.
+    `teralog.steps` lists the columns. Raises UserError if the campaign file has mistakes, or if
+    the folder contains no run.
     """
     return collected_steps_frame(_collected(source, results))
 
@@ -87,8 +89,8 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
 def collected_runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run.
 
-    Columns: run_id, label, sizes, state, outcome, the fields of `Summary`, and the values that only
-    some frameworks measure.
+    Columns: run_id, label, the parameters of the run and the values derived from them, state,
+    outcome, the fields of `Summary`, and the values that only some frameworks measure.
     """
     import pandas as pd
 

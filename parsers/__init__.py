@@ -1,8 +1,8 @@
 """Read a training program's log: from bytes to records, each with its line.
 
-`parsers.read("slurm-123.out")` returns the runs in a log. `parsers.read_pair` returns the runs in
-two logs, of which one has a job's output and the other its errors. `parsers.read_appended` returns
-the records that were added to a log since an earlier call.
+`parsers.read("slurm-123.out")` returns the runs in a log. `parsers.read_pair` reads two
+logs at once: one with a job's output and one with its errors. `parsers.read_appended`
+returns the records that were added to a log since an earlier call.
 """
 
 from importlib import import_module

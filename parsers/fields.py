@@ -36,7 +36,8 @@ def finite(text: str | None) -> float | None:
 def parse_json(text: str) -> object:
     """Parse a text as JSON, and return its value; None if the text is not JSON.
 
-    In the value, a number that is too large for a float is None.
+    In the value, a number with a point or exponent that is too large for a float becomes None,
+    e.g. 1e400. Integers keep all their digits.
     """
     try:
         return json.loads(text, parse_float=parse_number)
@@ -45,7 +46,10 @@ def parse_json(text: str) -> object:
 
 
 def json_float(value: object) -> float | None:
-    """Return a JSON value if it is a number, including nan and inf; otherwise None."""
+    """Return a JSON value as a float if it is a number, including nan and inf; otherwise None.
+
+    Returns None also for an integer that is too large for a float, and for true and false.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:

@@ -1,6 +1,7 @@
-"""Records: facts read from a log. Absent is None; a loss of nan or inf is kept as float.
+"""The types of records, i.e. of the facts that teralog reads from a log.
 
-An `offset` is the byte at which the line starts in its log. GiB is 2**30 bytes.
+An absent value is None. A loss of nan or inf is kept as a float. An `offset` is the byte of
+the log at which a line starts. GiB is 2**30 bytes.
 """
 
 import copyreg
@@ -12,9 +13,9 @@ from typing import Any, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One report about one iteration, with only the values of its own line.
+    """One step report; a value that its line does not contain is None.
 
-    iteration: number of the iteration, counted as the line counts.
+    iteration: number of the iteration, from 0 or 1, as the program counts.
     iterations: the number of iterations of the run.
     step_seconds: duration of an iteration, or the mean over several.
     log_interval: the number of iterations, up to this one, over which `step_seconds` is the mean.
@@ -26,13 +27,16 @@ class Step:
     global_batch_size: sequences per iteration.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
     skipped: how many updates were skipped so far, mostly because gradients overflowed (DeepSpeed).
-    skipped_iterations, nan_iterations: how many since the previous report (Megatron).
+    skipped_iterations, nan_iterations: how many iterations since the previous report
+        skipped their update, and how many had a loss of nan or inf (Megatron).
     tokens_per_second_per_gpu: like tokens_per_second, but per rank.
-    train_seconds: since the training began.
+    train_seconds: seconds since the training began.
     reported_tflops_per_gpu, reported_mfu: claims of the program; the MFU is a fraction of 1.
-    memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    memory_allocated_gib, max_memory_allocated_gib: memory allocated on the reporting
+        rank, now and at its peak.
     max_memory_reserved_gib: the most memory that this rank's allocator has reserved.
-    energy_joules_per_gpu, power_watts_per_gpu: of an iteration, the mean over GPUs.
+    energy_joules_per_gpu, power_watts_per_gpu: energy of an iteration, and
+        its mean power; both are means over GPUs.
     timestamp: ISO 8601, in the log's own time zone, which is unknown.
     end_to_end: True if the report is about the whole iteration of a program with several engines,
         each of which may also report its own part.
@@ -95,8 +99,9 @@ class SkippedStep:
     The lines that report it do not contain the iteration.
 
     rank: the process that reports it; several may report the same step.
-    loss_scale: the factor of the loss. reduced_to: the factor from now on; None if the factor stays
-        the same, or if the line does not contain it.
+    loss_scale: the factor by which the loss of this step was multiplied.
+    reduced_to: the factor for the next steps; None if it does not change, or if the line
+        does not contain it.
     """
 
     rank: int | None = None
@@ -119,10 +124,13 @@ class Usage:
     """One report of memory, or of how busy a GPU is.
 
     source: the program that reports it.
-    rank: the process that reports; device: the GPU's index on its node; either may be unknown.
-    memory_*_gib: of torch's allocator if a training program reports it (allocated: held by
-        tensors, reserved: held by the allocator), of the whole device from nvidia-smi.
-    host_memory_gib: of the node, in use.
+    rank: the process that reports. device: the GPU's index on its node. Both may be
+    unknown.
+    memory_*_gib, max_memory_*_gib: the memory now, and its peak. From nvidia-smi and
+        OneFlow it is the memory of the whole device. From other programs it is the memory
+        of torch's allocator: "allocated" is held by tensors, "reserved" is held by the
+        allocator.
+    host_memory_gib: memory of the node that is in use.
     gpu_utilization_percent: 0 to 100.
     """
 
@@ -142,9 +150,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers:
-    """How long parts of an iteration took: (name, seconds) pairs in the order of the log.
+    """The durations of parts of an iteration: (name, seconds) pairs in the order of the log.
 
-    If the log has the fastest and the slowest rank, the seconds are the slowest's.
+    If the log contains times of several ranks, each duration is that of the slowest rank.
     """
 
     seconds: tuple[tuple[str, float], ...]
@@ -167,18 +175,18 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals:
-    """The content of a line about a run as a whole: its set-up, or its sums.
+    """The content of a line about a whole run: its set-up, or its results.
 
     strategy, world_size, backend, device, precision, parameters: the set-up. parameters are those
         of the whole model; device is a GPU's name or `cpu`.
     versions: (package, version) pairs, in the order of the line; may be empty.
     iterations, train_seconds: how many iterations were done, and the seconds of the training loop.
-    samples_per_second, steps_per_second, tokens_per_second: over the whole run and all ranks,
-        unless `per_gpu`.
+    samples_per_second, steps_per_second, tokens_per_second: over the whole run. If
+        `per_gpu` is true, they are rates of one GPU, otherwise of all ranks.
     tflops_per_gpu: what the program claims.
     phase: to which part of the work the numbers belong, if a program reports several parts
         (ColossalAI: "make_experience", "learn", "overall").
-    final_loss: of the last iteration; mean_loss: over the run; may be nan or inf.
+    final_loss: of the last iteration. mean_loss: over the run. Both may be nan or inf.
     max_memory_allocated_gib: peak of the reporting rank.
     offset: byte at which the line starts.
     """
@@ -246,11 +254,13 @@ class OutcomeKind(StrEnum):
 class Outcome:
     """How a run ended, and the line of the log that shows it.
 
-    line: the number of this line, the first being 1; None if lines were not counted. offset: the
-    byte at which the line starts. text: the line without rank prefix, progress bar and colours;
-    None if no line shows how the run ended. requested_gib: the size of the allocation that failed,
-    if a message about memory contains it. source: the name of the log that contains the line, if
-    the run has several logs.
+    line: the number of this line, the first being 1; None if lines were not counted.
+    offset: the byte at which the line starts.
+    text: the line without rank prefix, progress bar and colours; None if no line shows how
+        the run ended.
+    requested_gib: how much memory the program asked for when it ran out of memory, if the
+        line contains it.
+    source: the name of the log that contains the line, if the run has several logs.
     """
 
     kind: OutcomeKind

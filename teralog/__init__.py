@@ -13,8 +13,8 @@ the caller raise ValueError, with a line for each. Nothing is imported before a 
 teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Your own packages may
 have the same names. While one of teralog's functions runs, these names mean teralog's packages, so
 do not import your packages of these names in another thread at that time. You can always use the
-objects that teralog's functions return. But if you have a package of such a name, the objects of
-`read` cannot be pickled.
+objects that teralog's functions return. But if you have a package with such a name, you
+cannot pickle the objects that `read` returns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ __all__ = ["estimate", "read", "runs", "steps"]
 def read(log: str | PathLike[str]) -> list[LogRun]:
     """Return the runs in a log, in their order.
 
-    log: a file, perhaps compressed with gzip or Zstandard; `-` for standard input.
+    log: a file, or `-` for standard input. It may be compressed with gzip, Zstandard, xz or
+    bzip2.
 
     Each run has `outcome`, `config`, and `steps`, one per reported iteration: `iteration`,
     `step_seconds`, `loss` and more; a value is None if the log does not contain it. A log without a
@@ -63,9 +64,9 @@ def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = No
     """Return one row per run of a campaign: its parameters, state, outcome and measured numbers.
 
     campaign: a campaign file, or a folder `results/<campaign>`. A file gives all runs; those that
-    were not started have no numbers. A folder gives the runs that were started. results: the folder
-    of all campaigns' results, for a campaign file; if None, the folder that `teralog` uses for that
-    file.
+    were not started have no numbers. A folder gives the runs that were started.
+    results: the folder with the results of all campaigns, needed only with a campaign file.
+    If None, it is the folder that the command `teralog` uses for this file.
 
     The logs are read again, and nothing is written. On Slurm the states are those that the last
     command saw; `teralog status` brings them up to date. A missing value is NaN in a column
@@ -123,9 +124,11 @@ def steps(
       since the previous report.
     - tokens_per_second_per_gpu; train_seconds: since the training began.
     - reported_tflops_per_gpu, reported_mfu: what the program claims.
-    - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank;
-      max_memory_reserved_gib: what its allocator held.
-    - energy_joules_per_gpu, power_watts_per_gpu: of an iteration.
+    - memory_allocated_gib, max_memory_allocated_gib: memory allocated on the
+      reporting rank, now and at its peak; max_memory_reserved_gib: the most memory that the
+      allocator of this rank has reserved.
+    - energy_joules_per_gpu, power_watts_per_gpu: energy of an iteration, and its
+      mean power.
     - timestamp: ISO 8601, in the log's time zone; offset: the byte where the report starts.
     - end_to_end: true if the report covers a whole iteration of a program with several engines.
     - warmup: true for the iterations that the numbers of `runs` leave out.

@@ -21,17 +21,21 @@ _put_away: dict[str, ModuleType] = {}
 
 
 def claim_names() -> None:
-    """Import teralog's packages under their plain names for the rest of this process."""
+    """Make `orchestrator`, `parsers` and `slurm_templates` mean teralog's packages.
+
+    This holds until the process ends. A user's packages with these names are removed from
+    `sys.modules`.
+    """
     _take({name for name in PACKAGES if name in sys.modules and not _is_ours(name)})
     _import_packages()
 
 
 @contextmanager
 def borrowed_names() -> Iterator[None]:
-    """Import teralog's packages under their plain names, only for the time of a `with` block.
+    """Make `orchestrator`, `parsers` and `slurm_templates` mean teralog's in a `with` block.
 
-    At the end, the name of a user's package means the user's package again. If no user's package
-    has the name, it continues to mean teralog's package.
+    A user's package may have one of these names. After the block, this name means the
+    user's package again. A name without a user's package still means teralog's package.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}

@@ -54,7 +54,10 @@ def _row(declaration: Declaration) -> str:
 def _label(field: Field) -> str:
     """Return the text that precedes a field's value in a log, as markdown code for a table.
 
-    If that text has no letters, the text that follows the value comes after it: `before` … `after`.
+    If this text has no letters, the text after the value is added. Then the result has the
+    form
+
+        `before` … `after`
     """
     look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
     before = _words(look_behind)

@@ -2,8 +2,9 @@
 
 A TorchDispatchMode sees every allocation of a tensor, including those of the backward pass and of
 DDP's buckets. It adds the bytes of the tensor's storage to a sum, and subtracts them when the
-storage is freed. The highest sum is what `torch.cuda.max_memory_allocated` would report, on any
-device. Memory that an operation uses internally is not seen. Needs the `train` extra and no GPU:
+storage is freed. The highest sum corresponds to `torch.cuda.max_memory_allocated`, but
+can be measured on any device. Memory that an operation uses internally is not seen.
+Needs the `train` extra and no GPU:
 
     python tools/measure_memory.py        prints a table of docs/background/memory-accuracy.md
 """

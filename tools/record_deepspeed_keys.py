@@ -83,10 +83,10 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return for each section the old and alternative names of keys; for each name, the key to use.
+    """Return for each section a dictionary: from an old or alternative key to the key to use.
 
-    If a pydantic field has an alias, the alias is the key, and the field's name is an alternative
-    name.
+    If several keys replace an old key, the value is a sentence about them. If a pydantic
+    field has an alias, the alias is the key to use, and the field's name is an alternative.
     """
     from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
 
@@ -122,9 +122,9 @@ def _today(model: Any, name: str) -> str:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the fields of a pydantic model by their names; a field with an alias is in it twice.
+    """Return the fields of a pydantic model, by name and by alias.
 
-    Its second key is the alias.
+    A field with an alias is in the result twice.
     """
     return {
         name: field

@@ -27,9 +27,9 @@ _GIVEN: dict[str, dict[str, Any]] = {
 def defaults(kind: str) -> dict[str, Any]:
     """Return the defaults of a model family, for the keys that teralog reads.
 
-    kind: the name of the model family. A default is left out if transformers computes it from other
-    sizes, e.g. from the hidden size: `orchestrator.model` computes it in the same way when it reads
-    a `config.json`.
+    kind: the name of the model family. Some defaults are computed by transformers from
+    other sizes, e.g. from the hidden size. They are left out, because `orchestrator.model`
+    computes them itself when it reads a `config.json`.
     """
     usual = transformers.AutoConfig.for_model(kind).to_dict()
     doubled = {name: 2 * usual[name] for name in _DOUBLED if isinstance(usual.get(name), int)}

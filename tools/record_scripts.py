@@ -1,14 +1,16 @@
 """Record the job script of every run of the campaigns in tests/scripts; `make record` runs this.
 
-The first script of each framework and launcher is recorded whole (NAME.sh). Every other script is
-recorded as a difference (NAME.diff) from its base: the earlier script of its framework from which
-it has the shortest difference. A test fails if a script is rendered differently from its record.
-Check `git diff` after recording, because only a person can judge whether the new text is better.
+The first script of each framework and launcher is recorded whole (NAME.sh). Every other
+script is recorded as a difference (NAME.diff) from its base: the earlier script of its
+framework from which it has the shortest difference. A test fails if a script is rendered
+differently from its record. Check `git diff` after recording, because only a person can
+judge whether the new text is better.
 
-The first line of a difference names its base, and the second line is the script's title. The title
-contains the campaign and the run id of the script, which replace those of the base. Hunks follow as
-in a unified diff, but without line numbers. Each hunk applies to the first lines after the previous
-hunk that are equal to the hunk's old lines.
+The first line of a difference names its base, and the second line is the title of the
+script. To rebuild a script, replace the campaign and the run id of the base by those in
+this title, and then apply the hunks in order. A hunk has the form of a unified diff without
+line numbers. It replaces the first lines, after the previous hunk, that are equal to the
+hunk's old lines.
 """
 
 import difflib

@@ -94,8 +94,9 @@ class Campaign:
 def load_campaign(path: Path) -> Campaign:
     """Read the campaign file at `path` and expand it into runs.
 
-    An impossible run is kept, with its problems. Raises UserError if the file itself has problems.
-    The error contains a sentence for each of these, with the file and the path of the key.
+    The result contains impossible runs, too, with their problems. Raises UserError if the file
+    itself has problems. The error contains one sentence per problem, which names the file and,
+    if possible, the key, e.g. `defaults.nodes`.
     """
     checked = _with_configs(read_campaign_file(path), path.parent)
     try:
@@ -236,7 +237,7 @@ def _runs(
 def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
     """Return a run with its problems, warnings and memory forecast.
 
-    Its identity and its label are empty texts.
+    `run_id` and `label` of the result are empty texts. The caller sets them for each repeat.
     """
     memory = run_forecast(run, cluster)
     unknown, doubtful = argument_findings(run, user_paths(run, folder))

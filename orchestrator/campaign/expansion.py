@@ -37,7 +37,10 @@ class Entry:
     inherited: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
-        """Return the entry's value of a parameter, or else the default; None without either."""
+        """Return the entry's value of a parameter.
+
+        If the entry has no value, returns the default of the parameter, or None without a default.
+        """
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
@@ -52,8 +55,9 @@ class Entry:
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
     """Return the values of every run: all combinations of `matrix`, then the entries of `include`.
 
-    If the file has neither `matrix` nor `include`, its defaults are the only run. Raises UserError
-    if there are more than `MAX_RUNS` runs.
+    The repeats of a run have the same values, so they share one entry. If the file has neither
+    `matrix` nor `include`, its defaults are the only entry. Raises UserError for more than
+    `MAX_RUNS` runs; here each repeat counts as a run.
     """
     crossings = math.prod(len(values) for values in file.matrix.values())
     count = (crossings + len(file.include)) * file.repeats
@@ -124,8 +128,9 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     """Return a text of all parameters of a run except `name`, and the run's value of `name`.
 
-    Two runs have equal texts if they differ at most in the parameter `name`. The text contains
-    `repeat`, but no parameter that has its default value.
+    Runs with equal texts form a series for `give_up`, because they differ at most in the
+    parameter `name`. The text contains `repeat`. It does not contain parameters that have their
+    default values.
     """
     framework = entry.values.get("framework")
     rest = {

@@ -107,9 +107,10 @@ class Checked:
     """The readable part of a campaign file, its cluster, and the problems of its keys.
 
     rules: the valid rules of `exclude`. cluster: None if the cluster profile has a problem.
-    frameworks: the frameworks that the file names, or all frameworks if it names none. problems:
-    without those of the runs' parameters, which `entry_problems` finds later. complete: whether
-    defaults, matrix and include could all be read.
+    frameworks: the frameworks that the file names, or all frameworks if it names none.
+    problems: the problems of the file's keys and of the cluster profile. They do not include
+    problems of the runs' parameters, because `entry_problems` finds these later. complete:
+    whether defaults, matrix and include could all be read.
     """
 
     file: CampaignFile
@@ -199,9 +200,10 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return where an unknown top-level key of a campaign file belongs: a sentence.
+    """Return a sentence on where an unknown key at the top of a campaign file belongs.
 
-    Returns None if that is not known.
+    For `nodes`, for example, the sentence names `defaults`. Returns None for a key that is
+    neither a parameter of runs nor a key of cluster profiles.
     """
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"

@@ -137,8 +137,9 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return a short text for each mapping or list, without the settings that all of them contain.
+    """Return a short text for each mapping or list: the settings that not all of them contain.
 
+    For example, the texts of {lr: 1, tp: 2} and {lr: 1, tp: 4} are `{tp: 2}` and `{tp: 4}`.
     long: mappings and lists that are too long for a label, each under its repr as the key. The
     result has the same keys.
     """
@@ -161,8 +162,9 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield each value inside a setting as text, after the tuple of keys that leads to this value.
 
-    In nested mappings, these are the innermost values, except None. A list of arguments has no
-    keys: each option, together with its own values, becomes one text, after an empty tuple.
+    The mapping {a: {b: 1}} gives (a, b) and `1`. A value None is skipped. A list of arguments
+    has no keys, so its tuples are empty. Each option with its values is one text: the list
+    [--lr, 1] gives () and `--lr 1`.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():
@@ -210,7 +212,10 @@ def _clear_without_name() -> frozenset[str]:
 
 @cache
 def _paths() -> frozenset[str]:
-    """Return the names of all parameters whose values are files or folders, in any framework."""
+    """Return the names of all parameters, in any framework, that name files or folders.
+
+    These include parameters whose value is either a path or another name.
+    """
     return frozenset(
         name
         for framework in FRAMEWORKS.values()

@@ -235,9 +235,10 @@ def parameter_problems(
 ) -> Iterator[str]:
     """Yield a sentence for each problem of the parameters in one part of a campaign file.
 
-    where: the path of this part, e.g. `defaults`; every sentence begins with the path. A parameter
-    is valid if at least one of `frameworks` has it and accepts its value. elsewhere: keys that
-    belong in another part of the file, each with a hint that ends the sentence about this key.
+    where: the path of this part, e.g. `defaults`; every sentence begins with the path. A
+    parameter is valid if at least one of `frameworks` has it and accepts its value. elsewhere:
+    keys that are not parameters, e.g. `repeats`, and for each key a hint on where it belongs.
+    The hint is put at the end of the sentence about this key.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

@@ -35,8 +35,8 @@ class _Planned:
     def fits(self) -> str | None:
         """Whether the run fits into memory: `yes`, `no` or `maybe`; None if that is not known.
 
-        `no` is only returned if `submit` refuses the run, which depends on the forecast before
-        calibration. If only the calibrated forecast does not fit, the value is `maybe`.
+        `no` means that `submit` refuses the run. `submit` uses the forecast before calibration. So
+        if only the calibrated forecast does not fit, the value is `maybe`.
         """
         if self.planned.memory_problem:
             return "no"
@@ -153,7 +153,12 @@ def _memory_record(row: _Planned) -> dict[str, Any] | None:
 
 
 def calibration_lines(calibrations: Calibrations) -> list[str]:
-    """Return a sentence for each framework whose memory forecasts finished runs calibrate."""
+    """Return a sentence for each framework that has calibrated memory forecasts.
+
+    The sentence contains the number of finished runs from which the calibration was computed.
+    It also contains the lowest and the highest ratio of a measured peak to the middle of its
+    forecast.
+    """
     return [
         f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
         f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"
@@ -182,18 +187,22 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return a run's state; without one, `to start` or, if submit refuses it, `impossible`."""
+    """Return the state of a run from `states`.
+
+    If `states` does not contain the run, returns `impossible` for a run that `submit` refuses,
+    and `to start` for all other runs.
+    """
     state = states.get(planned.run_id)
     return state or (_IMPOSSIBLE if planned.refusals else _TO_START)
 
 
 def problem_lines(campaign: Campaign) -> list[str]:
-    """Return a sentence for each problem of the campaign's runs, with the labels of its runs."""
+    """Return a sentence for each problem, with the labels of the runs that have the problem."""
     return _lines(campaign, lambda planned: planned.refusals)
 
 
 def warning_lines(campaign: Campaign) -> list[str]:
-    """Return a sentence for each warning about the campaign's runs, with the labels of its runs."""
+    """Return a sentence for each warning, with the labels of the runs to which it applies."""
     return _lines(campaign, lambda planned: planned.warnings)
 
 

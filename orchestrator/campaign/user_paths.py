@@ -18,7 +18,7 @@ def user_paths(run: Run, folder: Path) -> dict[str, str]:
 
 
 def unset_variables(run: Run) -> Iterator[str]:
-    """Yield a sentence for each path that contains an unset environment variable."""
+    """Yield a sentence for each unset environment variable in the paths of a run's options."""
     for name, path in _given(run):
         yield from unset_in(name, path)
 

@@ -76,7 +76,10 @@ _EARLIER_NAMES = {"table": "text", "md": "markdown"}
 
 
 class Format(click.Choice[str]):
-    """The type of `--format`: a name in FORMATS, or a name that such a format had in the past."""
+    """The type of `--format`: a name in FORMATS, or an earlier name of such a format.
+
+    For example, `md` is an earlier name of `markdown`.
+    """
 
     def __init__(self) -> None:
         """Accept the names in FORMATS."""
@@ -201,7 +204,7 @@ allow_unknown_option = click.option(
 
 
 def complain(text: str) -> None:
-    """Print a sentence to stderr, in red if stderr is a terminal."""
+    """Print a sentence to stderr: in red if stderr is a terminal and NO_COLOR is not set."""
     plain = bool(os.environ.get("NO_COLOR"))
     lines = "\n".join(wrapped(printable(text), terminal_width(sys.stderr)))
     click.secho(lines, err=True, fg=None if plain else "red", reset=not plain)

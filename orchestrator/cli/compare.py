@@ -215,11 +215,12 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return the pairing; if necessary, its sides A and B get other names, so that they differ.
+    """Return the pairing with names by which the user can tell its sides A and B apart.
 
-    names: the names of the two campaigns, which are put before the names of the sides. If it is
-    None, both sides are of one campaign. Then "A" and "B" are put before the names of the sides,
-    but only if these names are equal.
+    names: the names of the two campaigns; None if both sides are of one campaign. Each side's
+    name is put after the name of its campaign, e.g. `before: zero3` and `after: zero3`. If
+    `names` is None, a name changes only if A and B have the same name, e.g. to `A: zero3` and
+    `B: zero3`.
     """
     from dataclasses import replace
 
@@ -297,9 +298,10 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if, in any comparison, A is certainly slower than B, or a speed is missing.
+    """Exit with 1 if, in any comparison, A is too slow, or A or B has no speed.
 
-    part: by how much A may be slower: a fraction of 1, e.g. 0.05 for 5 %.
+    A is too slow if it is certainly slower than B by more than `part`. part: a fraction of B's
+    speed, e.g. 0.05 for 5 %.
     """
     slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
     missing = [compared for compared in comparisons if not compared.is_measured]

@@ -367,9 +367,10 @@ def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
 
 
 def _refuse_model(options: dict[str, Any]) -> None:
-    """Raise UsageError if the user gave a campaign, and also an option whose value it contains.
+    """Raise UsageError if the user gave a campaign together with options that describe a model.
 
-    options: the values of such options, e.g. the sizes of a model; None or () if not given.
+    The campaign file already contains the values of these options, e.g. the sizes of a model.
+    options: the values of these options; None or () for each option that the user did not give.
     """
     given = [name for name, value in options.items() if value not in (None, ())]
     if given:

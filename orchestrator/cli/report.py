@@ -209,7 +209,8 @@ def _write_file(file: Path, text: str | bytes) -> str:
 def _of_tables(page: Path, *, as_html: bool) -> None:
     """Write the tables of a markdown page as an HTML page, in the same folder.
 
-    Raises UsageError if the user gives an option that does not apply to such a page.
+    Raises UsageError if the user did not give `--html`, or gave an option that does not apply
+    to a markdown page.
     """
     context = click.get_current_context()
     useless = [

@@ -324,7 +324,11 @@ def _finish_submit(
 
 
 def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
-    """Write the report of a campaign without missing runs; if it cannot be written, print why."""
+    """Write the report of a campaign whose runs have all ended, unless the report is up to date.
+
+    If the report cannot be written, prints the reason instead of raising an error. The outcomes
+    of the runs decide the exit code, not the report.
+    """
     from orchestrator.common.errors import UserError
     from orchestrator.report.write import renew_report
 

@@ -35,9 +35,9 @@ def read_attempt_log(
 ) -> AttemptLog:
     """Read the log of an attempt; without an attempt or a log, the result is empty.
 
-    configured: the configured iterations and global batch size of the run. warmup: the warm-up that
-    the step reports leave out. complete: whether all programs have finished writing to the log; if
-    not, its last line may be incomplete. Raises OSError.
+    configured: the configured iterations and global batch size of the run. warmup: the warm-up
+    that the step reports leave out. complete: whether all programs have finished writing to the
+    log; if not, its last line may be incomplete. Raises OSError if the log cannot be read.
     """
     if attempt is None or not attempt.log.exists():
         return AttemptLog((), RunReports())

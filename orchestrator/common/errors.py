@@ -23,9 +23,9 @@ class UserError(Exception):
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Return a hint to add to a message about the unknown name `word`, e.g. `; did you mean 'x'?`.
 
-    The hint contains the most similar of `names`; a name that differs only in upper and lower case
-    is preferred. If none is similar, the hint is `; choose one of ...` with all names, or an empty
-    text if there are none or more than `MAX_LISTED`.
+    The hint contains the most similar of `names`; a name that differs only in upper and lower
+    case is preferred. If no name is similar, the hint lists all names: `; choose one of a, b`.
+    If that list would be empty or longer than `MAX_LISTED` names, the hint is an empty text.
     """
     choices = sorted(names)
     near = [choice for choice in choices if choice.casefold() == word.casefold()]

@@ -258,9 +258,10 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
     """Call a function that writes files for every value, in parallel; return the results in order.
 
-    Parallel calls are faster, because the disk takes milliseconds to sync one file, but can sync
-    several at the same time. For a thousand runs, syncing takes most of a command's time. If calls
-    raise exceptions, that of the first such value is raised after all calls have ended.
+    Parallel calls are faster, because the disk takes milliseconds to sync one file, but can
+    sync several at the same time. For a thousand runs, syncing takes most of a command's time.
+    If several calls raise exceptions, all calls end first. Then the exception for the earliest
+    of these values is raised.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))

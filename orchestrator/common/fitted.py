@@ -1,11 +1,12 @@
 """Fit a table into the width of a terminal, without cutting a number.
 
-Columns without a value are left out. Columns with one value for all rows go into a line above the
-table. If the rest is too wide, titles wrap, ids are shortened to a unique start, and texts wrap or
-are cut to one line. If that is not enough, columns are left out, and a line below the table names
-them. Minor columns are left out first, and then the others, each from the right. The first column
-always stays, and so does the last column that is not minor. A single row that is too wide has a
-line for each column.
+Columns without a value are left out. A column with the same value in all rows is moved to a
+line above the table. If the other columns are too wide, titles wrap, ids are shortened to a
+unique start, and texts wrap or are cut to one line. If that is not enough, columns are left
+out, and a line below the table names them. Columns marked as minor (`Table.minor`) are left
+out first, from right to left, and then the others, also from right to left. Two columns
+always stay: the first, and the last that is not minor. If a table with a single row is too
+wide, each column gets a line.
 """
 
 import re
@@ -66,7 +67,10 @@ class _Shown:
 
     @property
     def roomy(self) -> int:
-        """The width at which no cell wraps and the title takes one line; with a unit, two lines."""
+        """The width at which no cell wraps and the title takes one line.
+
+        A title with a unit in parentheses takes two lines, because the unit is on a separate line.
+        """
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
@@ -82,7 +86,8 @@ class _Shown:
 def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) -> str:
     """Return a table as text in at most `width` characters per line; with None, the whole table.
 
-    wide_option: whether the command has the option `--wide`, so that a line may suggest it.
+    wide_option: whether the command has the option `--wide`. If so, the line about the columns
+    that are not shown suggests this option.
     """
     from orchestrator.common.tables import as_text
 
@@ -94,7 +99,8 @@ def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) ->
 def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable:
     """Fit a table into lines of at most `width` characters, by the rules in the module's docstring.
 
-    wide_option: whether the command has the option `--wide`, so that a line may suggest it.
+    wide_option: whether the command has the option `--wide`. If so, the line about the columns
+    that are not shown suggests this option.
     """
     columns = _columns(table)
     # Rows that are all the same still count as several rows.
@@ -147,7 +153,11 @@ def _is_same(column: _Shown) -> bool:
 
 
 def _same_line(columns: Sequence[_Shown], width: int) -> list[str]:
-    """Return a line with the values that all rows share: `in all rows: nodes 1, memory 4 GiB`."""
+    """Return the lines above a table: the values that all rows share, then an empty line.
+
+    For example, `in all rows: nodes 1, memory 4 GiB`. columns: the columns with one value for
+    all rows; if there are none, the result is empty.
+    """
     if not columns:
         return []
     return [*wrapped(f"in all rows: {', '.join(map(_with_unit, columns))}", width), ""]

@@ -1,4 +1,8 @@
-"""Lock files with `flock`: a lock ends at the latest when no process that holds it is left."""
+"""Lock files with `flock`.
+
+The operating system releases a lock at the latest when all processes that hold it have
+ended, even if they were killed.
+"""
 
 import errno
 import fcntl

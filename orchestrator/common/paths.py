@@ -15,7 +15,10 @@ def absolute(path: str, folder: Path) -> str:
 
 
 def unset_in(name: str, path: str | None) -> Iterator[str]:
-    """Yield a sentence for each variable in a path that is not set in the environment."""
+    """Yield a sentence for each variable in a path that is not set in the environment.
+
+    name: the option or key that contains the path, with which each sentence begins.
+    """
     for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
         yield (
             f"{name}: the variable {variable} in {path} is not set here; set it, or write the "

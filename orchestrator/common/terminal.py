@@ -6,7 +6,7 @@ from typing import TextIO
 
 
 class _Choice:
-    """Whether the user asked for whole tables with `--wide`."""
+    """The user's choice between tables that fit the terminal and whole tables (`--wide`)."""
 
     wide = False
 

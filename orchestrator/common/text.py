@@ -21,10 +21,10 @@ _LONG_SENTENCE = 10_000
 
 
 def shortened(sentence: str) -> str:
-    """Shorten very long words of an error message, and a very long message, to start and end.
+    """Shorten an error message: keep only the start and the end of every very long word.
 
-    Otherwise, if a message quoted a megabyte of text, a reader would not find its other parts: the
-    place, the problem and the remedy.
+    If the whole message is still very long, only its start and end remain. So a reader still
+    finds the place, the problem and the remedy in a message that quotes a megabyte of text.
     """
     if len(sentence) > _LONG_WORD:
         sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)

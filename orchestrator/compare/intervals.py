@@ -1,20 +1,21 @@
 """Compute the interval of a difference directly from the measured numbers, by permutation.
 
-This module also contains Student's t for whole degrees of freedom. Some intervals and the module
-`sample_size` need it.
+This module also contains Student's t for whole degrees of freedom. Some intervals and the
+module `sample_size` need it.
 
-A permutation test considers all ways in which chance could have distributed the same numbers. It
-counts in how many of them the difference is at least as large as the measured one. The interval
-contains every difference that a two-sided permutation test does not reject. No search is necessary,
-because the ends of the interval can be computed directly. `paired_interval` and `unpaired_interval`
-explain how.
+A permutation test considers all ways in which chance could have distributed the same
+numbers. It counts in how many of them the difference is at least as large as the measured
+one. The interval contains every difference that a two-sided permutation test does not
+reject. No search is necessary, because the ends of the interval can be computed directly.
+`paired_interval` and `unpaired_interval` explain how.
 
-The interval is called a 95 % interval, which allows tests that err in 5 % of cases. But tests are
-made at the level 4 %. So the interval is right in 95 % of cases even if the assumption of the test
-is not quite true. The assumption is that chance distributes all numbers alike. It does not matter
-which distribution this is, or how many numbers there are. If the order within pairs is drawn at
-random, the assumption is true. With few pairs, no test at exactly 4 % exists; then the next level
-above 4 % is used, if it is at most 5 %.
+The functions promise a 95 % interval: the test may err in 5 % of cases. But the test is
+made at the level 4 %. The difference of 1 % is a reserve, because the test's assumption may
+not be exactly true. The assumption is that chance distributes all numbers alike. It does
+not matter which distribution this is, or how many numbers there are. If the order within
+pairs is drawn at random, the assumption is true. With few pairs, no test has a level of
+exactly 4 %. Then the next level above 4 % is used. If this level is above 5 %, as for 6
+pairs, the next level below is used.
 """
 
 import math
@@ -32,13 +33,17 @@ _NEARLY_NORMAL = 2000
 
 
 def student_probability(t: float, degrees: int) -> float:
-    """Return the probability that Student's t is at most `t`.
+    """Return the probability that a variable T with Student's distribution is at most `t`.
 
-    With θ = atan(t / √n), n degrees of freedom, the probability of |T| ≤ t is a finite sum over
-    powers of cos θ (Abramowitz and Stegun 1964, 26.7.3 for odd n and 26.7.4 for even):
+    Let n be the degrees of freedom, and θ = atan(t / √n). The probability of |T| ≤ t is a
+    finite sum over powers of cos θ (Abramowitz and Stegun 1964, 26.7.3 for odd n and 26.7.4 for
+    even):
 
         n odd:  2/π · (θ + sin θ · (cos θ + 2/3 cos³θ + … + 2·4…(n-3) / 3·5…(n-2) cos^(n-2) θ))
         n even: sin θ · (1 + 1/2 cos²θ + … + 1·3…(n-3) / 2·4…(n-2) cos^(n-2) θ)
+
+    Let P be this probability. The result is (1 + P) / 2. If n is above `_NEARLY_NORMAL`, the
+    normal distribution is used instead.
     """
     if degrees > _NEARLY_NORMAL:
         return NormalDist().cdf(t)
@@ -106,16 +111,18 @@ def sides_suffice(first: int, second: int) -> bool:
 def paired_interval(differences: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for the middle of the differences, one per pair; None for too few.
 
-    Let d_1 to d_n be the differences. Test the assumption that their middle is δ. If it is true,
-    each d_i - δ is as likely as its negative, so all 2^n choices of the signs are equally likely.
-    Take a set S of the differences, and change the signs of d_i - δ in S. The sum of all d_i - δ
-    does not become smaller if Σ_S (d_i - δ) <= 0, that is, if mean(d_S) <= δ.
+    Let d_1 to d_n be the differences. Test the assumption that δ is the middle of their
+    symmetric distribution. If it is true, each d_i - δ is as likely as its negative, so all 2^n
+    choices of the signs are equally likely. Take a set S of the differences, and change the
+    signs of d_i - δ in S. The sum of all d_i - δ does not become smaller if Σ_S (d_i - δ) <= 0,
+    that is, if mean(d_S) <= δ.
 
-    On each side, the test may err in k of the 2^n choices. So it rejects δ as too small if at most
-    k - 1 non-empty sets have a mean of at most δ. The ends of the interval are therefore the k-th
+    On each side, the test may err in k of the 2^n choices (`_rank_of_pairs` returns k). One of
+    them is the choice that changes no sign. So the test rejects δ as too small if at most k - 1
+    non-empty sets have a mean of at most δ. The ends of the interval are therefore the k-th
     smallest and the k-th largest mean of all 2^n - 1 non-empty sets (Hartigan 1969, "Using
-    subsample values as typical values", theorem 1). For more than `MAX_PAIRS` pairs, the result is
-    Student's interval.
+    subsample values as typical values", theorem 1). For more than `MAX_PAIRS` pairs, the result
+    is Student's interval.
     """
     import numpy as np
 
@@ -217,10 +224,10 @@ def _choices(count: int, size: int) -> "np.ndarray":
 def _rank_of_pairs(pairs: int) -> int:
     """Return the k by which `paired_interval` chooses its ends; 0 for too few pairs.
 
-    The ends are the k-th smallest and the k-th largest mean. For n pairs, k is 2^n/50 rounded up,
-    but at most 2^n/40. The level of the test is 3.1 % with 6 pairs, and between 4 % and 4.7 % with
-    more pairs. It is highest with 7 and 8 pairs. If k were rounded down, the level for 8 pairs
-    would be 3.9 %.
+    The ends are the k-th smallest and the k-th largest mean. For n pairs, k is 2^n/50 rounded
+    up, but at most 2^n/40 rounded down. So the level of the test, 2k/2^n, is at most 5 %. It is
+    3.1 % with 6 pairs, 4.7 % with 7 or 8 pairs, and between 4 % and 4.3 % with more pairs. k is
+    rounded up, because rounding down gives a level below 4 %, e.g. 3.9 % with 8 pairs.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)

@@ -95,9 +95,10 @@ class MeasuredRun:
     def choices(self) -> dict[str, str]:
         """The settings that distinguish configurations, each as JSON text, by name.
 
-        The seed is left out, because it does not change the amount of computation. So are the
-        cluster, the repeat and the time limit. Settings that only determine the global batch, and
-        values that follow from other settings, are left out, too.
+        The cluster, the repeat and the time limit are left out. The seed is left out because it
+        does not change the amount of computation. Values that follow from other settings are also
+        left out. The global batch and the number of micro-batches are left out, because
+        `what_repeats_share` adds the global batch.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):

@@ -74,8 +74,9 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     def between(groups: Sequence[object]) -> Component:
         """Return the variance component of groups of runs, e.g. of the runs of each hour.
 
-        groups: the group of each run. If some runs share an allocation, the model also contains the
-        allocations as an inner factor.
+        groups: the group of each run. If some runs share an allocation, the allocations are a
+        second factor. Then differences between the allocations of a group do not count as
+        differences between groups.
         """
         if not of_run.degrees:
             # Each run is an allocation, or might be.

@@ -78,9 +78,9 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
     """Pair configurations that differ in the parameter `name`: A and B of a comparison.
 
-    The runs of B have the value that comes first in the campaign. Also returns the labels of the
-    configurations without a partner. Raises UserError if the parameter has only one value, or if no
-    two configurations have equal values of all other parameters.
+    The runs of B have the value that comes first in the campaign. The runs of A have one of the
+    other values. Also returns the labels of the configurations without a partner. Raises
+    UserError if the parameter has only one value, or if no two configurations can be paired.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -108,18 +108,18 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 def matched(
     runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
-    """Pair each configuration of A with the one of B that differs only in settings that may differ.
+    """Pair configurations of A with configurations of B that differ only in the compared settings.
 
-    Also returns the labels of the configurations without a partner. runs: the runs of A. others:
-    the runs of B. asked: the setting that is compared, or None.
+    Also returns the labels of the configurations without a partner. runs: the runs of A.
+    others: the runs of B. asked: the setting that the user wants to compare, or None.
 
-    Some settings have no value that occurs both in A and in B. These settings may differ if `asked`
-    is None, the global batch or the number of micro-batches. Otherwise only `asked` may differ. If
-    `asked` is None and each side has only one configuration, these two are a pair.
+    If `asked` is None, the global batch or the number of micro-batches, the compared settings
+    are all settings without a common value in A and B. Otherwise only `asked` is compared. If
+    `asked` is None and each side has only one configuration, these two are always a pair.
 
     Both configurations of a pair must have the same global batch. If that gives no pair at all,
-    they must have the same number of micro-batches instead. If `asked` is one of these two sizes,
-    both sizes may differ. Raises UserError if a configuration has several partners.
+    they must have the same number of micro-batches instead. If `asked` is one of these two
+    sizes, both sizes may differ. Raises UserError if a configuration has several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -185,8 +185,9 @@ def _all_partners(
     """Return each configuration of A with its possible partners in B.
 
     A partner differs only in the settings `differing`, and has the same global batch. If no
-    configuration has a partner by this rule, the number of micro-batches must be the same instead
-    of the global batch. If `differing` contains both sizes, neither must be the same.
+    configuration has a partner by this rule, the number of micro-batches must be the same
+    instead of the global batch. If `differing` contains both these sizes, a partner may differ
+    in both.
     """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):

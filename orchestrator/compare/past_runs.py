@@ -46,8 +46,8 @@ class PastRun:
 class PastRuns:
     """The completed runs of a configuration, oldest first, and the runs that could not be read.
 
-    unknown: runs whose run.json this version of teralog cannot interpret, e.g. `campaign/run`.
-    damaged: a sentence for each run with an unreadable file.
+    unknown: the runs whose run.json this version of teralog cannot interpret, each as the text
+    `CAMPAIGN/RUN_ID`. damaged: a sentence for each run with an unreadable file.
     """
 
     runs: tuple[PastRun, ...]
@@ -58,7 +58,7 @@ class PastRuns:
 def configuration(run: Run) -> str:
     """Return the identity that a run would have as the first repeat, with seed 0.
 
-    Runs that differ only in their repeat and their seed have the same result.
+    So the function returns the same identity for all runs that differ only in repeat and seed.
     """
     return run_id(replace(run, repeat=1, training=replace(run.training, seed=0)))
 

@@ -21,11 +21,14 @@ MOST_RUNS = 10**6
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs give a verdict, and whether this number is the minimum.
 
-    differences: the difference of each pair measured so far. The minimum follows from the rule that
-    any verdict needs at least 6 pairs. It is returned if there are fewer than two pairs, if the
-    mean difference is within one standard error of zero, or if the measured difference needs no
-    more. The number is None if it exceeds `MOST_RUNS`. It is also None if the mean difference is
-    within one standard error of zero and there are 6 pairs already.
+    differences: the difference of each pair measured so far. Any verdict needs at least 6
+    pairs, so the minimum is the number of pairs that are missing until there are 6. It is the
+    result if the measured difference needs no more pairs than that. It is also the result if
+    there are fewer than two pairs, or if the mean difference is within one standard error of
+    zero.
+
+    The number is None if it exceeds `MOST_RUNS`. It is also None if the mean difference is
+    within one standard error of zero and there are at least 6 pairs.
     """
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
@@ -45,9 +48,13 @@ def more_units(
     """Return how many more units of each side give a verdict, and whether this is the minimum.
 
     logs, other_logs: the logarithm of the speed of each unit of A and of B. A unit is an
-    allocation, or a run whose allocation is not known. repeatable: whether B can have more runs; if
-    not, only A gets more units. The minimum is the number that any verdict needs. The number is
-    None if it cannot be computed, or if it exceeds `MOST_RUNS`.
+    allocation, or a run whose allocation is not known. repeatable: whether B can have more
+    runs; if not, only A gets more units.
+
+    The minimum is the number that any verdict needs. Only the minimum is known if A or B has
+    fewer than two units, or if the difference is within one standard error of zero. Then the
+    result is the minimum, or None if the minimum is 0. The number is also None if it exceeds
+    `MOST_RUNS`, or if no number of units gives a verdict.
     """
     sizes = len(logs), len(other_logs)
 
@@ -101,7 +108,11 @@ def runs_to_find(part: float, spread: float) -> int:
 
 
 def _counts() -> Iterator[int]:
-    """Yield the integers from 2 on without end; above 100, skip some, with gaps of 2 % at most."""
+    """Yield the numbers of runs or blocks to try: 2, 3 and so on, without end.
+
+    From 100 on, some integers are skipped to save time. A number is at most 2 % larger than the
+    number before it.
+    """
     count = 2
     while True:
         yield count
@@ -123,10 +134,11 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
     """Return how many more pairs or units give a verdict, and whether this number is the minimum.
 
-    least: the minimum, i.e. how many more any verdict needs. would_tell: a function that returns
-    whether a given number is enough; None if the measured difference is within one standard error
-    of zero. With None, the result is the minimum, or no number (None) if the minimum is 0. The
-    number is also None if it exceeds `MOST_RUNS`.
+    least: the minimum, i.e. how many more any verdict needs. would_tell: a function that
+    returns whether a given number is enough; None if the measured difference is within one
+    standard error of zero. If `would_tell` is None, the result is the minimum, or None if the
+    minimum is 0. Otherwise the result is the smallest number above 0 that is enough, or None if
+    this number exceeds `MOST_RUNS`.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

@@ -26,7 +26,7 @@ _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 class Compared:
     """A pairing (the runs of A and of B), and the comparison of their speeds.
 
-    per: the unit of work of the speed: `steps` or `tokens` (per second).
+    per: what the speed counts per second: `steps` or `tokens`.
     """
 
     pairing: Pairing
@@ -117,8 +117,8 @@ def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
 def comparison_sentences(compared: Compared) -> Iterator[str]:
     """Yield the sentences of one comparison.
 
-    They are about the verdict, how reliable it is, how to get one, how A and B differ, the crowded
-    runs, and the runs without a step time.
+    They are about the verdict and how reliable it is; if there is no verdict, what it needs.
+    They are also about how A and B differ, the crowded runs, and the runs without a step time.
     """
     yield _verdict(compared)
     if compared.is_measured:
@@ -214,9 +214,9 @@ def _apart(compared: Compared) -> Iterator[str]:
 def _remedy(compared: Compared) -> Iterator[str]:
     """Yield a sentence on how many blocks A B B A are needed for a verdict.
 
-    Yields nothing if such blocks are not the best way to a verdict, e.g. if there is a verdict
-    already, if all pairs come from such blocks already, or if runs in separate allocations would be
-    cheaper.
+    Yields nothing if the user does not need this advice: there is a verdict already, all pairs
+    are from such blocks already, B is a published row, or separate runs would be cheaper. Also
+    yields nothing if the difference is at most 0.1 %, or needs more than `_MOST_BLOCKS` blocks.
     """
     result = compared.comparison
     if (
@@ -302,10 +302,11 @@ def _remarks(compared: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence on the settings in which A and B differ, unless their names show these.
+    """Yield a sentence on the settings in which A and B differ.
 
-    If A and B have the same parameters, the sentence reports that. If B is a published row, the
-    sentence names only the sizes that the row contains.
+    Yields nothing if A and B differ in one setting and their names already show its two values,
+    e.g. `ddp` and `zero3`. If A and B have the same parameters, the sentence reports that. If B
+    is a published row, the sentence names only the sizes that the row contains.
     """
     if not pairing.repeatable:
         sizes = ", ".join(pairing.stated_sizes) or "no size"

@@ -29,23 +29,24 @@ def components(
 ) -> tuple[list[Component], Component]:
     """Return the component of each factor, outermost first, and the residual component.
 
-    values: one number per run. kinds: the configuration of each run. factors: for each factor, the
-    group of each run.
+    A factor divides the runs into groups, e.g. by hour or by allocation. values: one number per
+    run. kinds: the configuration of each run. factors: for each factor, the group of each run.
+    The outermost factor comes first, e.g. the hours before the allocations.
 
-    This is Henderson's third method ("Estimation of variance and covariance components", Biometrics
-    9, 1953): the nested analysis of variance for groups of different sizes. The model has one
-    column per configuration and one column per group of each factor. Let y be the values. Let Q_j
-    be an orthonormal basis of the columns of the configurations and of factors 1 to j, and r_j the
-    number of columns in Q_j. Factor j explains, in addition to the factors before it, the sum of
-    squares SS_j = |Q_j'y|² - |Q_(j-1)'y|². Its expected value is
+    This is Henderson's third method ("Estimation of variance and covariance components",
+    Biometrics 9, 1953): the nested analysis of variance for groups of different sizes. The
+    model has one column per configuration and one column per group of each factor. Let y be the
+    values. Let Q_j be an orthonormal basis of the columns of the configurations and of factors
+    1 to j, and r_j the number of columns in Q_j. Factor j explains, in addition to the factors
+    before it, the sum of squares SS_j = |Q_j'y|² - |Q_(j-1)'y|². Its expected value is
 
         E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²).
 
-    Here v_rest is the residual variance, v_m the variance of factor m, and Z_m its columns; |M|² is
-    the sum of the squared entries of M. The equations are solved for the variances, starting with
-    the innermost factor. A negative variance becomes 0. If r_j = r_(j-1), factor j and all factors
-    outside it have no estimate. If the model explains as many dimensions as there are values,
-    nothing can be estimated.
+    Here v_rest is the residual variance, v_m the variance of factor m, and Z_m its columns;
+    |M|² is the sum of the squared entries of M. The equations are solved for the variances,
+    starting with the innermost factor. A negative variance becomes 0. If r_j = r_(j-1), factor
+    j and all factors outside it have no estimate. If the model explains as many dimensions as
+    there are values, nothing can be estimated.
     """
     import numpy as np
 

@@ -1,15 +1,15 @@
 """Decide whether one configuration is faster than another, if there are enough runs.
 
-A run counts once, however many iterations it has. The iterations of a run share its nodes and its
-hour. So a thousand iterations show no more about another allocation than one iteration does. Runs
-in one allocation also share the speed of the allocation. So if A and B both have runs in an
-allocation, they are compared within it, in pairs. Otherwise an allocation counts once, with the
-mean of its runs.
+A run counts once, however many iterations it has. The iterations of a run share its nodes and
+its hour. So a thousand iterations show no more about another allocation than one iteration
+does. Runs in one allocation also share the speed of the allocation. So if A and B both have
+runs in an allocation, they are compared within it, in pairs. Otherwise an allocation counts
+once, with the mean of its runs.
 
-Everything is computed in logarithms of speed. The difference of two logarithms is the logarithm of
-a ratio, and equal factors up and down have equal distances from zero. The interval gives the
-verdict: `faster` if all of it is above 1, `slower` if all of it is below 1, `cannot tell`
-otherwise.
+Everything is computed in logarithms of speed. The difference of two logarithms is the
+logarithm of a ratio. So 2 times as fast and 2 times as slow are equally far from zero. The
+result is an interval for the speed of A divided by the speed of B. The verdict is `faster` if
+the whole interval is above 1, `slower` if it is below 1, and `cannot tell` otherwise.
 """
 
 import math
@@ -44,9 +44,9 @@ class Verdict(StrEnum):
 class Timing:
     """The speed of a run, in any unit, and where and when it ran.
 
-    allocation: the allocation of the run; None if not known. block: the number of the block within
-    the allocation. place: the place of the run in its block, in which runs are ordered so that
-    drift cancels.
+    allocation: the allocation of the run; None if not known. block: the number of the block
+    within the allocation. place: the place of the run in its block. It is needed to check
+    whether a drift cancels.
     """
 
     speed: float
@@ -64,15 +64,14 @@ class Comparison:
         not paired, these are runs in allocations that contain pairs.
     paired: whether A and B are compared within allocations.
     units: how many numbers of A and of B are compared. If paired, both are the number of pairs. If
-        not paired, each is a number of allocations and of runs outside of known allocations.
+        not paired, each unit is an allocation, or a run whose allocation is not known.
     allocations: how many allocations contain the units.
     balanced: in how many pairs a drift at a constant pace cancels, because A and B have the same
         mean place.
     ratio: speed of A over speed of B; low, high: its 95 % interval.
     more: how many more pairs, or more units of each side, give a verdict with a probability of
-        80 %, if the difference is as large as measured. None if there is a verdict, if the
-        difference looks like zero, or if one side has a single unit although an interval is
-        possible.
+        80 %. This assumes that the true difference is as large as the measured one. None if there
+        is a verdict already, or if `more_pairs` or `more_units` returns no number.
     least: whether `more` is only the minimum that any verdict needs.
     gain: how many times larger the variance of the difference would be without pairs.
     """
@@ -209,7 +208,8 @@ def _verdict(interval: Interval | None) -> Verdict:
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
     """Return the runs grouped by allocation or, with `by_block`, by block within an allocation.
 
-    A run whose allocation is not known forms its own group.
+    Runs of an allocation without a block form one group. A run whose allocation is not known
+    forms its own group.
     """
     groups: dict[object, list[Timing]] = {}
     for index, timing in enumerate(timings):
@@ -227,11 +227,12 @@ def _unit(runs: Sequence[Timing]) -> _Unit:
 
 
 def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
-    """Return a pair (A, B) for every block in which both have runs, each side with its mean speed.
+    """Return a pair (A, B) for every block in which both A and B have runs.
 
-    The speed that a block's runs share cancels in the difference of the two means. In the order
-    A B B A, a drift by d per place also cancels: it moves the mean of A by (0 + 3d)/2 and the mean
-    of B by (d + 2d)/2, which is the same.
+    Each side of a pair is the mean of its runs. Runs of an allocation without a block are
+    paired as one block. The speed that a block's runs share cancels in the difference of the
+    two means. In the order A B B A, a drift by d per place also cancels: it moves the mean of A
+    by (0 + 3d)/2 and the mean of B by (d + 2d)/2, which is the same.
     """
     others = {
         (runs[0].allocation, runs[0].block): runs

@@ -97,7 +97,8 @@ _PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
 def problem_table(findings: Sequence[Finding]) -> Table:
     """Return a table of what is missing or wrong, with required items before optional ones.
 
-    Findings with the same topic and the same remedy share one row.
+    Findings share a row if they have the same topic and, apart from the findings' own names,
+    the same remedy. For example, several missing programs of Slurm share a row.
     """
     groups: dict[tuple[str, bool, str], list[Finding]] = {}
     for finding in findings:

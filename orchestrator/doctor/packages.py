@@ -70,9 +70,10 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a requirement of teralog; None if this machine does not need the package.
+    """Return a package that teralog requires, with its extra; None if it is not needed here.
 
-    A machine may not need a package because of its version of Python.
+    For example, a package may be needed only for some versions of Python. requirement: the
+    package and its accepted versions, from teralog's metadata.
     extras: the extras of teralog, e.g. as in `pip install teralog[EXTRA]`. The result contains the
         first extra that requires the package, or None if teralog always requires it.
     """
@@ -174,9 +175,10 @@ def _with_versions(names: Iterable[str | None]) -> Iterator[str]:
 
 
 def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
-    """Return the folders from which the packages of a distribution are imported.
+    """Yield the folders from which the packages of a distribution are imported.
 
-    These are its installation folder and, for an editable install, the folders in its .pth files.
+    The first is its installation folder. For an editable install, the folders in its .pth files
+    follow.
     """
     site = Path(str(distribution.locate_file("")))
     yield site

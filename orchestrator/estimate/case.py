@@ -69,9 +69,9 @@ def first_label(labels: Sequence[str]) -> str:
 class Case:
     """A model, and the training to estimate; absent values are None.
 
-    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary size with
-    which the model is counted. recomputed: whether the training uses activation checkpointing.
-    peak: the peak TFLOP/s of the GPU; None if neither the GPU nor its peak is given.
+    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary size from
+    which parameters and FLOPs are counted. recomputed: whether the training uses activation
+    checkpointing. peak: the peak TFLOP/s of the GPU; None if it is not known.
     """
 
     label: str
@@ -254,8 +254,9 @@ def model_label(values: Mapping[str, Any]) -> str | None:
 def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
     """Return the model that the options give by name or by file; ignore options for its sizes.
 
-    Returns None if the options contain neither a name nor a file. Raises UserError if they contain
-    more than one of them, or if the named model or file does not exist.
+    Returns None if the options contain neither a name nor a file. Raises UserError if they
+    contain several, if the named model or file does not exist, or if a LoRA option cannot be
+    used.
     """
     described = _described(values, {})
     if described is not None:

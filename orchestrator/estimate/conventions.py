@@ -30,23 +30,27 @@ class _Row:
 
     @property
     def difference(self) -> float | None:
-        """Percent by which the program's FLOPs exceed the exact model FLOPs; None if unknown."""
+        """Percent by which the FLOPs that the program counts exceed the exact model FLOPs.
+
+        Negative if the program counts fewer; None if not known.
+        """
         if self.count.flops is None:
             return None
         return 100 * (self.count.flops / self.exact_model_flops - 1)
 
     @property
     def per_token(self) -> float | None:
-        """The program's FLOPs per token in 10**9; None if not known."""
+        """The FLOPs per token that the program counts, in units of 10**9; None if not known."""
         if self.count.flops is None or self.case.global_batch_size is None:
             return None
         return self.count.flops / self.case.global_batch_size / self.case.model.seq_length / 1e9
 
     @property
     def of_peak(self) -> float | None:
-        """The TFLOPs that the program would print, in percent of the GPU's peak: its MFU or HFU.
+        """The TFLOP/s that the program would print, in percent of the GPU's peak: MFU or HFU.
 
-        None if the speed or the peak is not known.
+        It is the HFU if the program counts recomputation, and otherwise the MFU. None if the speed
+        or the peak is not known.
         """
         peak = None if self.case.peak is None else self.case.peak.value
         part = utilization(self.tflops_per_gpu, peak)

@@ -1,4 +1,4 @@
-"""Find settings with which a run fits into memory, as similar as possible to its own settings."""
+"""Find the smallest changes of a run's settings with which the run fits into memory."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,11 @@ _LAST_ZERO_STAGE = 3
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Changed parameters of the campaign file, and the memory forecast with them."""
+    """Settings with which a run may fit into memory, and its memory forecast with them.
+
+    settings: the changed parameters with their new values, e.g. {"micro_batch_size": 2}.
+    fits: the verdict of this forecast, e.g. `maybe`.
+    """
 
     settings: Settings
     forecast: MemoryForecast
@@ -34,7 +38,7 @@ class Suggestion:
 
 
 def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
-    """Return lines for the user with changed settings for a run that had too little memory.
+    """Return lines that suggest other settings for a run that had too little memory.
 
     If no settings can be suggested, the lines give the reason.
     """
@@ -63,10 +67,10 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
     """Return the smallest changes of a run after which its memory forecast fits into `room`.
 
-    room: the memory that a rank can use. Four types of changes are tried, alone and together: a
-    smaller micro-batch, more recomputation, a higher ZeRO stage, and a larger tensor-parallel size.
-    The global batch size stays the same. If some changes make the run fit for certain, changes with
-    which it only may fit are left out.
+    room: the memory that a rank can use. Four types of changes are tried, first alone and then
+    together: a smaller micro-batch, more recomputation, a higher ZeRO stage, and a larger
+    tensor-parallel size. The global batch size stays the same. If changes with the verdict
+    `yes` exist, changes with the verdict `maybe` are left out.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]

@@ -1,4 +1,4 @@
-"""Estimate memory, with its parts, as text and as JSON."""
+"""Estimate the memory that a rank needs, part by part, as text and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -88,11 +88,13 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 
 
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
-    """Return the estimate for the options of a command, given by name; None means not given.
+    """Return the memory estimate for the options of `teralog estimate memory`.
 
-    Without a ZeRO stage, weights, gradients and optimizer states are placed as Megatron places
-    them. With a stage, they are placed as DeepSpeed places them if its buckets have the default
-    size. Raises UserError with all missing and contradictory options.
+    values: the value of each option by the option's name; None if the option was not given.
+
+    Without a ZeRO stage, the estimate assumes that weights, gradients and optimizer states are
+    placed as in Megatron. With a ZeRO stage, it assumes DeepSpeed with its default bucket
+    sizes. Raises UserError if options are missing or contradictory.
     """
     case = option_case(values)
     run = Run(
@@ -171,7 +173,8 @@ def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
     """Return an estimate as a JSON object.
 
     `capacities` has each memory size that the GPU may have, with its verdict. `capacity_gib` is
-    null unless there is exactly one size. `fits` is null unless all sizes have the same verdict.
+    null if there are several sizes or if no size is known. `fits` is null if the sizes have
+    different verdicts or if no size is known.
     """
     capacities = [
         {"gpu": room.owner, "gib": room.gib, "fits": fits(estimate.forecast, room)}
@@ -219,8 +222,9 @@ def _world_size(values: Mapping[str, Any]) -> int:
 def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | None:
     """Return how the experts of a described model are divided over ranks; None without experts.
 
-    `values` contains the options of the command. Raises UserError if `expert_parallel_size` is
-    above 1, and the model has no experts, or a number of experts that this size does not divide.
+    `values` contains the options of the command. Raises UserError if
+    `expert_parallel_size` is above 1 for a model without experts. Also raises UserError if this
+    size does not divide the number of experts.
     """
     ranks: int | None = values.get("expert_parallel_size")
     tensor = values.get("tensor_parallel_size") or 1

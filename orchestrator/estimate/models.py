@@ -14,9 +14,11 @@ _WHOLE = Style(digits=15, exact=True)
 
 
 def read_model(name_or_path: str, seq_length: int | None) -> Model:
-    """Return the model of a `config.json`, of its folder, or with a known name.
+    """Return the model that a name or a path describes.
 
-    Raises UserError if there is neither such a file nor such a name, or the file cannot be read.
+    name_or_path: a name that teralog knows, a `config.json`, or the folder that contains it.
+    seq_length: the tokens of a sequence; None for the model's usual number.
+    Raises UserError if no such name or file exists, or if the file cannot be read.
     """
     path = Path(name_or_path)
     if path.is_dir() or path.is_file() or path.suffix == ".json":
@@ -27,8 +29,9 @@ def read_model(name_or_path: str, seq_length: int | None) -> Model:
 def models_table() -> Table:
     """Return a table with a row for each model that teralog knows by name.
 
-    A row has the model's size and its active parameters in 10**9, its sequence length, its model
-    FLOPs per token in 10**9, and its source.
+    A row contains the model's parameters, its active parameters (which a token uses), its
+    sequence length, its model FLOPs per token, and its source. Parameters and FLOPs are in
+    10**9.
     """
     columns: tuple[Column[NamedModel], ...] = (
         Column("name", "name", lambda row: row.name),
@@ -51,9 +54,9 @@ def models_table() -> Table:
 def parts_table(model: Model) -> Table:
     """Return a table with a row for each part of a model, e.g. for its query matrices.
 
-    A row has the part's parameters, and its FLOPs for one sequence, forward and backward. The last
-    column shows how the forward FLOPs are computed. If a part has no FLOPs, it shows how the
-    parameters are computed.
+    A row contains the part's parameters, and its forward and backward FLOPs for one sequence.
+    The last column shows how the forward FLOPs are computed. For a part without FLOPs, it shows
+    how the parameters are computed.
     """
     terms = {term.part: term for term in count_flops(model, sequences=1).terms}
 
@@ -88,7 +91,7 @@ def parts_table(model: Model) -> Table:
 
 
 def model_sentences(model: Model) -> list[str]:
-    """Return lines for below a table: an empty line, and sentences about the model.
+    """Return the lines below the table of a model: an empty line, and then sentences.
 
     The sentences give the model's parameters and its FLOPs per sequence.
     """

@@ -79,7 +79,7 @@ def parameters_table(cases: Sequence[Case]) -> Table:
 
 
 def parameters_text(cases: Sequence[Case]) -> str:
-    """Return how many parameters the model of each case has, and how this number is computed."""
+    """Return the number of parameters of each case's model, and its derivation, as text."""
     table = [fitted_text(parameters_table(cases), terminal_width())] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
@@ -105,9 +105,10 @@ def parameters_record(case: Case) -> dict[str, Any]:
 
 
 def _parts(case: Case) -> list[_Part]:
-    """Return the parts of a model that have parameters.
+    """Return the parts of a case's model that have parameters, e.g. the embedding.
 
-    For a described model, the formula of a part is a product of numbers.
+    The formula of a part is written in letters, e.g. with h for the hidden size. For a
+    described model, it is a product of numbers.
     """
     if case.model.described is not None:
         return _described_parts(description(case.model, case.padded_vocab_size))
@@ -134,8 +135,9 @@ def _described_parts(model: Model) -> list[_Part]:
 def _described_sentences(case: Case) -> Iterator[str]:
     """Yield sentences with the numbers of all, active and trained parameters of a described model.
 
-    Active parameters are those that a token uses. If all are active, or all are trained, there is
-    no sentence about that.
+    Active parameters are those that a token uses. The sentence about active parameters is left
+    out if all parameters are active. The sentence about trained parameters is left out if all
+    are trained.
     """
     model = description(case.model, case.padded_vocab_size)
     yield f"{case.parameters:,} parameters = {case.parameters / 1e9:.4g} * 10**9"
@@ -169,7 +171,7 @@ def _parameters_derived(case: Case) -> str:
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
     """Yield the text that the function `derived` returns for each case; equal texts only once.
 
-    If there are several texts, a line above each text names the runs to which it applies.
+    If there are several texts, a line above each text names the runs to which the text applies.
     """
     labels: dict[str, list[str]] = {}
     for case in cases:
@@ -185,9 +187,10 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of an iteration by one convention, and the speed and utilization from them.
+    """The FLOPs of an iteration by one convention, with the speed and utilization for these FLOPs.
 
-    Unknown numbers are None.
+    Unknown numbers are None. mfu and hfu are fractions of 1. If the convention counts
+    recomputation, only hfu is given; otherwise only mfu is given.
     """
 
     case: Case
@@ -226,10 +229,10 @@ _RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
 
 
 def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
-    """Return the FLOPs of the cases by every convention; equal cases share a row.
+    """Return a table of the FLOPs of an iteration, with a row for each case and convention.
 
-    With `step_seconds` the table also has TFLOP/s per GPU, MFU and HFU. Raises UserError if no
-    global batch is known.
+    Equal cases share their rows. If `step_seconds` is given, the table also has TFLOP/s per
+    GPU, MFU and HFU, if they are known. Raises UserError if no case has a known global batch.
     """
     counts = _counts(distinct(cases, lambda case: replace(case, label="")), step_seconds)
     speeds = [column for column in _SPEEDS if any(map(column.value, counts))]
@@ -237,7 +240,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
 
 
 def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return as text: `flops_table`, the peaks of the GPUs, and how each number is computed."""
+    """Return the table of FLOPs as text, the peaks of the GPUs, and how each number is computed."""
     table = flops_table(cases, step_seconds)
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
@@ -249,7 +252,7 @@ def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
 
 
 def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
-    """Return the FLOPs as JSON: one object per case and convention."""
+    """Return the FLOPs of an iteration as JSON: one object per case and convention."""
     return [
         {
             "label": count.case.label,
@@ -323,7 +326,7 @@ _TERMS: tuple[Column[Term], ...] = (
 
 
 def described_flops(case: Case) -> Flops | None:
-    """Return the exact FLOPs of a case's iteration, part by part.
+    """Return the exact FLOPs of one iteration of a case, part by part.
 
     Returns None if the global batch is not known.
     """

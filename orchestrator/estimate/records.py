@@ -33,11 +33,11 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelOptions(TypedDict, total=False):
-    """A model: the name of a preset as `model`, or sizes, or both.
+    """Options that describe a model: the name of a preset as `model`, or sizes, or both.
 
-    If both are given, the sizes replace those of the preset. Alternatively, `model` is a name that
-    `teralog models` lists, `config` is a `config.json` or its folder, or `megatron_arguments` is a
-    file with Megatron's arguments.
+    If both are given, the given sizes replace the sizes of the preset. Alternatively, `model`
+    is a name that `teralog models` lists, `config` is a `config.json` or its folder, or
+    `megatron_arguments` is a file with Megatron's arguments.
     """
 
     model: str
@@ -61,7 +61,7 @@ class ModelOptions(TypedDict, total=False):
 
 
 class AdapterOptions(ModelOptions, total=False):
-    """A model with LoRA adapters.
+    """Options that describe a model, perhaps with LoRA adapters.
 
     lora_rank: the rank of the adapters. If it is given, only the adapters are trained.
     """
@@ -71,7 +71,7 @@ class AdapterOptions(ModelOptions, total=False):
 
 
 class FlopsOptions(AdapterOptions, total=False):
-    """A model, one iteration of its training, how long the iteration takes, and the GPU.
+    """Options for FLOPs: a model, an iteration of its training, the iteration's time, and the GPU.
 
     conventions: whether to also return the FLOPs that other programs would count, and why they
     differ.
@@ -88,7 +88,7 @@ class FlopsOptions(AdapterOptions, total=False):
 
 
 class MemoryOptions(ModelOptions, total=False):
-    """A model, and how its training is split and stored."""
+    """Options for the memory of a rank: a model, the settings of its training, and the GPU."""
 
     pipeline_parallel_size: _Size
     expert_parallel_size: _Size
@@ -105,7 +105,11 @@ class MemoryOptions(ModelOptions, total=False):
 
 
 class TimeOptions(ModelOptions, total=False):
-    """A model or its number of parameters, the amount of training, and its speed."""
+    """Options for the time of a training: a model or its parameters, the work, and the speed.
+
+    The work is a number of tokens with the speed `tflops_per_gpu`, or a number of iterations
+    with the speed `step_seconds`.
+    """
 
     parameters: _Size
     activation_checkpointing: bool
@@ -134,8 +138,9 @@ def estimate_records(
 ) -> list[dict[str, Any]]:
     """Return the objects that `teralog estimate WHAT --json` prints.
 
-    what: a key of `OPTIONS`. campaign: the file whose runs to estimate; None for a model in the
-    options. Raises UserError with all problems of the options, or of the campaign file.
+    what: `params`, `flops`, `memory` or `time`.
+    campaign: the file whose runs to estimate; None for a model in the options.
+    Raises UserError with all problems of the options, or of the campaign file.
     """
     if what not in OPTIONS:
         raise UserError(f"{what!r}: cannot be estimated{did_you_mean(what, OPTIONS)}")

@@ -30,7 +30,9 @@ class KnownTraining:
 class Duration:
     """The time that a training takes, and how it was computed.
 
-    numbers: the formula, with its numbers.
+    way: the values from which it was computed, e.g. `iterations`.
+    formula: the formula in names or letters: T tokens, P parameters, n GPUs, X FLOP/s of a GPU.
+    numbers: the same formula with numbers.
     """
 
     label: str
@@ -56,7 +58,7 @@ _RUN: Column[Duration] = Column("run", "label", lambda duration: duration.label)
 
 
 def case_training(case: Case) -> KnownTraining:
-    """Return the training in a case."""
+    """Return the known values of a case's training, e.g. its number of iterations."""
     return KnownTraining(
         label=case.label,
         parameters=case.parameters,
@@ -67,10 +69,12 @@ def case_training(case: Case) -> KnownTraining:
 
 
 def option_training(values: Mapping[str, Any]) -> KnownTraining:
-    """Return the training that options describe.
+    """Return the known values of the training that options describe.
 
-    Instead of a model, options may give only the number of `parameters`. Raises UserError if some
-    sizes of the model are given, and others are missing.
+    values: the value of each option by the option's name; None if the option was not given.
+    Instead of a model, options may give only the number of `parameters`. Raises UserError if
+    options give `parameters` and a model, or if some sizes of the model are given and others
+    are missing.
     """
     others = {"parameters", "activation_checkpointing", "world_size", "train_iters"}
     parameters = values["parameters"]
@@ -93,14 +97,15 @@ def durations(
     tflops_per_gpu: float | None,
     step_seconds: float | None,
 ) -> list[Duration]:
-    """Return how long each training takes, in each of two ways for which there are values.
+    """Return how long each training takes, computed in one or two ways.
 
-    - From `tokens` and `tflops_per_gpu`, the speed of a GPU with BigScience's count of FLOPs.
-    - From `step_seconds`, the seconds of an iteration.
+    - If `tokens` and `tflops_per_gpu` are given: from these. `tflops_per_gpu` is the speed of a
+      GPU, by BigScience's count of FLOPs.
+    - If `step_seconds` is given: from the seconds and the number of iterations.
 
-    Raises UserError if there are values for neither way, or only one of `tokens` and
-    `tflops_per_gpu`. Also raises UserError if a training lacks a value, e.g. its number of
-    iterations.
+    Raises UserError if the values for both ways are missing, or if only one of `tokens` and
+    `tflops_per_gpu` is given. Also raises UserError if a training lacks a value, e.g. its
+    number of iterations.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")

@@ -30,11 +30,14 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The run with which a report compares another run of the campaign, and the compared columns.
+    """The partner with which a report compares a run, and the compared columns.
 
-    Both runs have the same parameters, except that the partner has the value `base` for `option`.
-    columns: by the name of each compared column, whether its cells show the difference between the
-        two runs in addition to the change in percent.
+    The partner is a run of the same campaign. It has the same parameters, except that its value
+    of `option` is `base`. E.g. a run with `optimizer_placement: on` is compared with the run
+    that has `off`.
+    columns: the name of each compared column, with a truth value. All compared cells show the
+        change in percent. If the value is true, they also show the difference between the two
+        runs.
     """
 
     option: str
@@ -111,7 +114,11 @@ class Start:
     steps_on_cpu: Callable[[Run], bool] = lambda run: False
 
     def files_on(self, run: Run, *, gpus: bool) -> Mapping[str, Mapping[str, Any]]:
-        """Return the configuration files of a run on a cluster with or without GPUs."""
+        """Return the content of a run's configuration files by file name.
+
+        gpus: whether the cluster has GPUs. If not, the content is changed so that the run trains on
+        CPUs.
+        """
         files = self.config_files(run)
         if gpus:
             return files
@@ -196,14 +203,15 @@ class Framework:
 
     description: one sentence for the documents, in markdown.
     options: a frozen dataclass of the parameters that only this framework has. Each field has a
-        type and a pydantic `Field(description=…)`. Types and descriptions serve to check campaign
-        files and to write the JSON schema and the documents. A field or property `launcher` names
-        one of `LAUNCHERS`.
-    implied: return parameters that the campaign file may omit, because they follow from the
-        parameters that it contains.
-    split: return how the program really divides the model, from the requested split, the world size
-        and the options.
-    labelled_by: options whose values are clear in a run's label without the option's name.
+        type and a pydantic `Field(description=…)`. Types and descriptions serve to check
+        campaign files and to write the JSON schema and the documents. A field or property
+        `launcher` names one of `LAUNCHERS`.
+    implied: return parameters that the campaign file may omit, because its other parameters
+        determine them. E.g. `strategy` determines `precision` in ColossalAI's benchmarks.
+    split: return how the program really divides the model, from the requested split, the world
+        size and the options.
+    labelled_by: options that a run's label shows by their values alone, e.g. `zero3` for the
+        option `strategy`.
     """
 
     name: str

@@ -15,7 +15,7 @@ _OF_DEVICES = (UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW)
 
 
 def peak_mib(logged: Logged) -> int | None:
-    """Return the highest memory of any device in any sample, in MiB; None without a sample."""
+    """Return the highest memory use of any GPU in any sample, in MiB; None without a sample."""
     beside = logged.summary.device_memory_gib
     used = [] if beside is None else [beside]
     used += [

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """What a job script needs to know about a launcher.
+    """The properties of a launcher on which job scripts depend.
 
     needs_slurm: whether the launcher works only in a Slurm job.
     imports: the top-level modules that the launcher needs.
-    takes_first_gpus: whether the launcher, on several nodes, always takes the first GPUs of each
-    node, even if another run has those GPUs.
+    takes_first_gpus: whether a run on several nodes always gets the first GPUs of each node,
+    even if another run has those GPUs.
     """
 
     needs_slurm: bool = False

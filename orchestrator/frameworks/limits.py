@@ -56,12 +56,14 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def set_twice(
     parameter: str, arguments: Sequence[str], setters: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a problem for each further argument that sets what a parameter of the run already sets.
+    """Yield a problem for each further argument that sets the same value as a run's parameter.
 
-    With such an argument, the table of the run would show another value than the program used.
+    For example, `--lr` sets the same value as `learning_rate`. With such an argument, the table
+    of the run would show another value than the program used.
+
     parameter: the name of the parameter that contains the further arguments, e.g. `extra_args`.
-    arguments: the further arguments. setters: by option, the name of the run's parameter that sets
-    the same value.
+    arguments: the further arguments.
+    setters: the run's parameter for each option, e.g. {"--lr": "learning_rate"}.
     """
     by_words = {_words(option): name for option, name in setters.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):

@@ -56,7 +56,7 @@ class OneflowOptions:
 
     @property
     def launcher(self) -> str:
-        """The launcher of the program."""
+        """The launcher `node`, which starts one process on each node."""
         return "node"
 
 
@@ -106,7 +106,10 @@ def placement(run: Run) -> Placement:
 
 
 def arrangement(run: Run) -> str:
-    """Return nodes, GPUs per node and batch size per GPU in OneFlow's notation: 4n_8g_dp_4bs."""
+    """Return nodes, GPUs per node and batch size per GPU in OneFlow's notation.
+
+    For example, `4n_8g_dp_4bs` means 4 nodes, 8 GPUs per node and a batch of 4 per GPU.
+    """
     resources = run.resources
     return f"{resources.nodes}n_{resources.gpus_per_node}g_dp_{run.batch.micro_batch_size}bs"
 

@@ -127,7 +127,7 @@ def checked_lines(command: str) -> AfterValidator:
 def together(profile: Sequence[str] | None, run: Sequence[str]) -> list[str]:
     """Return the options of a profile and of a run in one list.
 
-    If both have an option with the same name, only that of the run is in the list.
+    If both have an option with the same name, the list contains only the option of the run.
     """
     names = {line.partition("=")[0] for line in run}
     return [*(line for line in profile or () if line.partition("=")[0] not in names), *run]
@@ -181,11 +181,11 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _site_options(command: str) -> Mapping[str, str]:
-    """Return the names of the options that `COMMAND --help` lists on this machine.
+    """Return the options that `COMMAND --help` lists on this machine.
 
-    Each name is a key with the value `optional`: the option may have a value. (The help is not
-    examined to find out whether it does.) The result is empty if the command is missing or too
-    slow.
+    Each name is a key with the value `optional`, which means that the option may have a value.
+    The help is not read to find out whether an option takes a value. The result is empty if the
+    command is missing or too slow.
     """
     try:
         done = subprocess.run(

@@ -1,8 +1,9 @@
 """Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-Drivers, programs and people name GPUs differently. If a name may mean several GPUs, a look-up
-returns a value only if all of them have the same. For an unknown name it returns no value, because
-a utilization relative to a guessed peak would look like a measurement.
+Drivers, programs and people name GPUs differently. If a name may mean several GPUs, the
+peak or the memory is returned only if all these GPUs have the same value. For an unknown
+name, no value is returned, because a utilization relative to a guessed peak would look like
+a measurement.
 """
 
 import re
@@ -22,10 +23,13 @@ class Gpu:
     """One GPU as a program sees it. A card with several dies has one GPU per die.
 
     words: further words, in upper case, that names of the GPU may contain, besides its maker,
-    model, form factor and memory. memory_gib: the memory sizes of one die, as sold; a program gets
-    slightly less. peak_tflops: the peak of one die by precision, without sparsity; fp32 is without
-    tensor cores. dies: how many dies a card has. checked: a second source for the 16-bit peak, or
-    None. compute_capability: NVIDIA's number for the GPU; None for GPUs of other makers.
+        model, form factor and memory.
+    memory_gib: the memory sizes of one die, as sold; a program gets slightly less.
+    peak_tflops: the peak of one die by precision, without sparsity; fp32 is without tensor
+        cores.
+    dies: how many dies a card has.
+    checked: a second source for the 16-bit peak, or None.
+    compute_capability: NVIDIA's number for the GPU; None for GPUs of other makers.
     """
 
     model: str
@@ -81,7 +85,11 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number and its source. If the number is not known, it is None, and the reason is given."""
+    """A number and its source.
+
+    value: the number; None if it is not known.
+    explanation: the number with its source, or the reason why the number is not known.
+    """
 
     value: float | None
     explanation: str
@@ -90,8 +98,9 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    precision: one of PRECISIONS. If the peak is not known, the result has the reason. The reason
-    ends with what the user can give: the option whose name is in `instead`.
+    precision: one of PRECISIONS.
+    instead: the name of the option by which the user can give the peak. If the peak is not
+    known, the result contains the reason, which ends with this name.
     """
     gpus = matching(name)
     if not gpus:

@@ -14,9 +14,10 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES.
 
-    If the variable is set, the GPUs are its entries before the first entry that names no GPU; CUDA
-    reads the variable in the same way. Otherwise they come from the device files of the driver.
-    The function calls neither the driver nor a library, so it is fast.
+    If the variable is set, only its entries before the first invalid entry count, as in CUDA.
+    For example, `0,1,-1,2` means GPUs 0 and 1. If the variable is not set, the GPUs come from
+    the device files of the driver. The function calls neither the driver nor a library, so it
+    is fast.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:

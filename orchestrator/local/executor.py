@@ -104,7 +104,7 @@ WAITING = "WAITING"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change of a run's state: it started (RUNNING), it waits (WAITING), or it ended."""
+    """A change of a run's state: it started (RUNNING), waits (WAITING), ended, or was given up."""
 
     planned: PlannedRun
     state: str
@@ -187,12 +187,12 @@ def run_all(
 
     places: the resources for runs.
     slots: the largest number of runs at the same time; None for no limit.
-    tell: called with each start and end of a run. Also called once if other submits use so many
-        devices that no run can start.
+    tell: called when a run starts, ends or is given up. Also called once if other submits use
+        so many devices that no run can start.
 
-    A run of a series waits for the runs before it, and is given up if one of them fails. If this
-    function ends by an exception or a signal, it stops all its runs. If `places` refuses runs,
-    returns the reason for each run that was therefore not started, by run id.
+    A run of a series waits for the runs before it, and is given up if one of them fails. If
+    this function ends by an exception or a signal, it stops all its runs. Returns a reason, by
+    run id, for each run that was not started because `places` refused this run or another one.
     """
     waiting = list(runs)
     running: list[_Job] = []

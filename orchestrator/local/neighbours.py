@@ -22,7 +22,10 @@ class Neighbours:
 
     @classmethod
     def join(cls, folder: Path, token: str) -> "Neighbours | None":
-        """Register a run in the folder of locks; return None if its file cannot be created."""
+        """Register a run by a locked file in `folder`; return None if the file cannot be created.
+
+        token: the text by which teralog marks the attempt; part of the file's name.
+        """
         begun, presence = folder / f".run-{token}", folder / f"run-{token}.lock"
         try:
             descriptor = locks.acquire(begun)

@@ -188,14 +188,15 @@ def _rate(
 
 
 def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
-    """Check a rate in each report against the other reports; return the claim that is most wrong.
+    """Check a rate in each report against the other reports; return the most wrong claim.
 
     The rate multiplied by the seconds of an iteration is the work of this iteration. The work
     should be the same for all iterations. Returns None if this check is not possible, because
 
     - the global batch changes, or there are too few reports;
     - the work differs in many reports, e.g. with packed samples;
-    - or the rate in a report is an average over more than the report's own iteration.
+    - or the rate is an average over several iterations. A slow step then hardly lowers the
+      rate.
     """
     stating_rows = _stated(rows, name, "step_seconds")
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:
@@ -243,9 +244,9 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
     """Return the claim of TFLOPs, compared with the convention whose result is nearest to it.
 
-    Returns None if a number that this check needs is not known. Also returns None if the claimed
-    TFLOPs are between the results of two conventions, and near none: the program may have a
-    convention of its own.
+    Returns None if a number that this check needs is not known. Also returns None if the
+    claimed TFLOPs are between the results of two conventions, and not near to either of them.
+    The program may then have a convention of its own.
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
@@ -276,10 +277,12 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
 def _mfu(
     rows: Sequence[Row], summary: RunSummary, config: Mapping[str, str], given: Given
 ) -> Claim | None:
-    """Return the claim of an MFU, checked with the TFLOPs in the log and the peak of the GPU.
+    """Return the claim of an MFU, compared with the MFU computed from the GPU's peak.
 
-    If the log contains the peak by which the program divides, that peak is compared with the GPU's.
-    Returns None if a number that this check needs is not known.
+    The computed MFU is the TFLOPs in the log divided by the peak of the GPU. Some logs contain
+    the peak by which the program divides. Then the MFU is contradicted only if this peak
+    differs from the peak of the GPU. Returns None if a number that this check needs is not
+    known.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")
@@ -322,7 +325,10 @@ def _named(gpu: str) -> str:
 
 
 def _peak(tflops: float, precision: str) -> str:
-    """Return a peak as text, with the names of the GPUs that have this peak."""
+    """Return a peak, in TFLOP/s, as text with the names of the GPUs that have this peak.
+
+    The text is e.g. `312, the peak of A100 or A800`.
+    """
     alike = [
         gpu.model
         for gpu in GPUS

@@ -73,14 +73,15 @@ class Figures:
     """Numbers computed from a log and its configuration; None if an input is unknown.
 
     gpus: the number of ranks.
-    parameters: the parameters of the whole model, counted from its sizes if they are known, or else
-        as the log states.
+    parameters: the parameters of the whole model, counted from its sizes if they are known, or
+        else as the log states.
     recomputed: whether the forward pass of the layers runs twice.
-    tflops_per_gpu: FLOPs of the exact matrix products of an iteration, recomputed ones included,
-        divided by the median step time and by the number of ranks, in 10**12 per second. If the
-        global batch changes during the run, the mean time for a global batch replaces the median
-        step time. None if it is unknown whether layers are recomputed.
-    model_tflops_per_gpu: the same without recomputation.
+    tflops_per_gpu: the FLOPs of an iteration, divided by the median step time and by the number
+        of ranks, in 10**12 per second. The FLOPs are those of the exact matrix products,
+        including recomputed products. If the global batch changes during the run, the mean time
+        for a global batch replaces the median step time. None if it is unknown whether layers
+        are recomputed.
+    model_tflops_per_gpu: computed in the same way, but without recomputed products.
     mfu: model_tflops_per_gpu divided by the GPU's dense peak.
     lacking: the options that the user must give to get TFLOPs.
     uncounted: the reason why no option can give TFLOPs.
@@ -170,10 +171,10 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
-    Some conventions count the second forward pass of recomputed layers. If the log or the user
-    states that layers are recomputed, the titles of these conventions end with `, recomputed`. If
-    neither states it, the result contains both FLOPs, with and without recomputation. The result is
-    empty if the model or its global batch is unknown.
+    Some conventions count the second forward pass of recomputed layers. If the layers are
+    recomputed, the titles of these conventions end with `, recomputed`. If neither the log nor
+    the user states whether layers are recomputed, the result contains the FLOPs with and
+    without recomputation. The result is empty if the model or its global batch is unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -223,7 +224,7 @@ def stated_config(summary: RunSummary) -> Mapping[str, str]:
 
 
 def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
-    """Return the sizes of the model that a log states."""
+    """Return the sizes of the model that are in a log, by name, e.g. {"num_layers": 24}."""
     names = ("num_attention_heads", "ffn_hidden_size", *_SIZES)
     sizes = {name: whole(config.get(name)) for name in names}
     return {name: size for name, size in sizes.items() if size}
@@ -246,9 +247,9 @@ def _shape(
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
     """Return three values: the model of a log, the options that are missing, and a reason.
 
-    If the log and the user describe the model completely, there are no missing options, and the
-    reason is None. Otherwise the model is None. Then there are missing options, with which the user
-    can complete the description; or the reason states why no option helps.
+    - If the log and the user describe the model completely: the model, no options, and None.
+    - If options can complete the description: None, these options, and None.
+    - If no option helps: None, no options, and the reason.
     """
     fits = given.shape is not None and not contradicts_preset(config, given)
     if fits and given.shape is not None and given.shape.described is not None:
@@ -302,10 +303,10 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return three values: the model that Megatron's arguments in a log describe, (), and a reason.
+    """Return the model that Megatron's arguments in a log describe, with () and None.
 
-    The model is None if it cannot be described; then the reason states why. Otherwise the reason is
-    None. The second value, the missing options, is always empty: no option would help.
+    If the model cannot be described, return None, (), and the reason. The second value, the
+    missing options, is always empty, because no option would help.
     """
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
@@ -325,7 +326,8 @@ def _shape_of_arguments(
 def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:
     """Return the shape of a described model, with the sequence length that the log states.
 
-    If the log states no length, the length is the user's, or else the model's own.
+    If the log states no length, the length that the user gave is used. If the user gave none,
+    the model's own length is used.
     """
     length = whole(config.get("seq_length")) or given.sizes.get("seq_length") or model.seq_length
     return described_shape(replace(model, seq_length=length))
@@ -388,7 +390,8 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
     """Return the dense peak of the GPU in TFLOP/s, and the source of the number.
 
-    If the peak is not known, returns None and the reason, e.g. which option to give.
+    If the peak is not known, the result contains None and the reason, e.g. which option to
+    give.
     """
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
@@ -402,9 +405,10 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
     """Return the name of the GPU in the log, or the name that the user gave if the log has none.
 
-    If both names exist, the log's name is returned, unless the user's name is more precise. The
-    user's name is more precise if it is known, and if all GPUs that it can mean are among those
-    that the log's name can mean.
+    If both names exist, the log's name is returned, except if the user's name is at least as
+    precise. The user's name is at least as precise if teralog knows it, and if all GPUs that it
+    can mean are among those that the log's name can mean. For example, `A100-SXM4` is more
+    precise than `A100`.
     """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:

@@ -61,9 +61,11 @@ def find_logs(
 ) -> FoundLogs:
     """Return the logs at paths: files, folders with everything below, globs, and `-` for stdin.
 
-    From a folder or a tar archive, takes only files that have a log's name and are not hidden.
-    unpack_into: a folder for the logs of compressed archives. tell: called with the path of each
-    archive before the archive is read, because that may take long.
+    If a path is a folder or a tar archive, only the files in it that have a log's name and are
+    not hidden are returned.
+
+    unpack_into: a folder for the logs of compressed archives. tell: called with the path of
+    each archive before teralog reads the archive, because reading it may take long.
     """
     # True for a file that the user named, false for a file in a folder.
     files: dict[Path, bool] = {}
@@ -115,7 +117,10 @@ def _logs_below(folder: Path) -> Iterator[Path]:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name is that of a log, e.g. `train.log.gz`, and is not hidden."""
+    """Return whether a file has a log's name, e.g. `train.log.gz`, and is not hidden.
+
+    A hidden file's name begins with a dot.
+    """
     return _LOG.search(name) is not None and not name.startswith(".")
 
 
@@ -145,10 +150,12 @@ def _paired(files: dict[Path, bool]) -> Iterator[Log]:
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
     """Yield logs, each with the metrics files that probably belong to the same run.
 
-    A metrics file belongs to the log in the same folder, or else in the nearest folder above that
-    has logs. If that folder has several logs, the metrics file becomes a log of its own. A training
-    saves a `trainer_state.json` with every checkpoint. Only the last is used, because it contains
-    the content of the earlier ones.
+    A metrics file belongs to the console log in the same folder, or else in the nearest folder
+    above that has console logs. The metrics file counts as a separate log in two cases: that
+    folder has several console logs, or no folder above has one.
+
+    A training saves a `trainer_state.json` with every checkpoint. Only the last one is used,
+    because it contains the content of the earlier ones.
     """
     consoles: dict[PurePath, list[Log]] = {}
     for log in logs:
@@ -170,10 +177,10 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
 
 
 def _last_states(logs: Sequence[Log]) -> Iterator[Log]:
-    """Yield the metrics files among logs; of the saved states of a training, yield only the last.
+    """Yield the metrics files among logs, but only the last `trainer_state.json` of each training.
 
-    A state is a `trainer_state.json`; a training saves one with each checkpoint. If the user names
-    a state, it is always yielded.
+    A training saves this file with each checkpoint, and the last file contains the content of
+    the earlier ones. A file that the user named is always yielded.
     """
     states: dict[PurePath, list[tuple[float, Log]]] = {}
     for log in logs:

@@ -92,10 +92,15 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
 
     contents: the content of each log, or the error that reading it raised.
 
-    Among the problems are: a log that cannot be read; a log that the user named and that contains
-    no run; a log that contains no run, but lines that look like step reports and could not be
-    parsed. Other files from a folder may be no logs at all. If they contain no run, this is a
-    problem only if no log contains a run.
+    These are problems, among others:
+
+    - a log cannot be read;
+    - a log that the user named contains no run;
+    - a log contains no run, but lines that look like step reports and could not be parsed.
+
+    Folders and archives may also contain files that are not logs of trainings. So a file from a
+    folder or an archive with neither a run nor lines like step reports is usually no problem.
+    It is one only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
@@ -131,9 +136,9 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return what to read for a path: the path itself, or the text `-` if the path is `-`.
+    """Return what to read for a path: the path itself, or the text `-` for standard input.
 
-    `-` means standard input.
+    The text is returned if the path is `-`.
     """
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 

@@ -67,9 +67,10 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield a sentence for each printed number that contradicts the log's other values.
+    """Yield a sentence for each claim of a log that its other values contradict.
 
-    The sentence contains the number that is computed from these values.
+    For example, the log contains TFLOPs that do not follow from its step time and its model.
+    The sentence contains the number that teralog computes from the other values.
     """
     for claim in claims(summary, given):
         if claim.contradicted:
@@ -77,7 +78,10 @@ def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
 
 
 def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield a sentence for each option of the user that is ignored: the log has another value."""
+    """Yield a sentence for each option that is ignored, because the log contains another value.
+
+    given: the values of the user's options.
+    """
     config = stated_config(summary)
     wanted = {
         "world_size": given.world_size,

@@ -72,7 +72,10 @@ def rows(
 def json_objects(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return a JSON object per run, or per step report; the numbers nan and inf become texts."""
+    """Return a JSON object per run, or per step report.
+
+    The numbers nan and inf become texts, because JSON has no numbers for them.
+    """
     objects = (
         rows(summaries, steps=True)
         if steps

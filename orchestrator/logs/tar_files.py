@@ -28,11 +28,11 @@ def is_tar(path: Path) -> bool:
 def tar_members(
     path: Path, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[list[LogSlice], str | None]:
-    """Return an archive's logs, and a sentence if the archive cannot be read completely, else None.
+    """Return an archive's logs, and a sentence if it cannot be read completely, else None.
 
-    A log is returned as a slice of the archive: a file, an offset and a size. From a compressed
-    archive, the logs are first written into one file in `unpack_into`, and are slices of that file.
-    If the archive contains a name twice, the last member counts.
+    A log is returned as a slice of the archive: a file, an offset and a size. The logs of a
+    compressed archive are first written into one file in `unpack_into`, and are slices of that
+    file. If several files in the archive have the same name, only the last one is returned.
     """
     logs: dict[str, LogSlice] = {}
     notes: list[str] = []
@@ -50,7 +50,10 @@ def tar_members(
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
-    """Return the logs in an uncompressed archive by name, and the archive's problems as phrases."""
+    """Return the logs in an uncompressed archive by name, and the archive's problems.
+
+    Each problem is a phrase that follows the archive's name in a message, e.g. "is cut off".
+    """
     logs: dict[str, LogSlice] = {}
     try:
         with tarfile.open(path, mode="r:") as archive:
@@ -70,8 +73,8 @@ def _unpacked(
 ) -> tuple[dict[str, LogSlice], list[str]]:
     """Write the logs of a compressed archive into one file in the folder `unpack_into`.
 
-    Returns the logs by name, and the archive's problems as phrases. Raises OSError if the archive
-    cannot be read.
+    Returns the logs by name, and the archive's problems. Each problem is a phrase that follows
+    the archive's name in a message. Raises OSError if the archive cannot be read.
 
     read: writes the next decompressed bytes into a buffer, and returns their number.
     is_log: returns whether a file name is the name of a log.
@@ -103,10 +106,10 @@ def _unpacked(
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
-    """Return `archive:member`, the name of a log in an archive.
+    """Return the name of a log in an archive, in the form `archive:member`.
 
-    Returns None if the member is hidden, is no regular file, is stored as a sparse file, or has no
-    log's name.
+    Returns None if the member (a file in the archive) is not a log: if it is hidden, is not a
+    regular file, is stored as a sparse file, or does not have a log's name.
     """
     name = PurePosixPath(member.name)
     hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})

@@ -38,8 +38,8 @@ class Summary:
         model.
     device: the GPU's name, or `cpu`, as the program reports it.
     device_memory_gib: the highest memory use of one GPU, from samples by nvidia-smi.
-    gpu_utilization_percent: the median use of the GPUs in these samples, without those before a
-        GPU's first busy sample and after its last busy sample.
+    gpu_utilization_percent: the median use of the GPUs in these samples. For each GPU, samples
+        before its first busy sample and after its last busy sample are left out.
     """
 
     reports: int = 0

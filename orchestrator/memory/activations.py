@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 def kept(rank: Rank) -> Size:
     """Return the memory of activations kept for backward passes that have not run yet.
 
-    Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
-    of every `checkpoint_num_layers`-th layer. If these inputs are offloaded to the host, up to two
-    of them are still on the GPU: one on its way to the host, and one on its way back. With a
-    pipeline, the high end also includes the output of the rank's stage.
+    Full recomputation keeps only the input of each layer, or of every
+    `checkpoint_num_layers`-th layer (Korthikanti et al. 2022, section 5). An input has b·s·h
+    elements: micro-batch size, sequence length and hidden size. If these inputs are offloaded
+    to the host, up to two of them are still on the GPU: one on its way to the host, and one on
+    its way back. With a pipeline, the high end also includes the output of the rank's stage.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -58,12 +59,14 @@ def kept(rank: Rank) -> Size:
 
 
 def layer_work(rank: Rank) -> Size:
-    """Return the memory that the backward pass uses at one moment, in addition to kept activations.
+    """Return the memory that the backward pass uses at one moment, besides kept activations.
 
-    The backward pass works on one layer at a time; under full recomputation, on all layers between
-    two checkpoints. The memory contains the recomputed activations of these layers, and gradients
-    of activations. The gradients have 2 to 8 times sbh elements: those of the inner values of the
-    MLP, and of the values before and after the MLP.
+    The backward pass works on one layer at a time. Under full recomputation, it works on all
+    layers between two checkpoints. The memory contains:
+
+    - the recomputed activations of these layers;
+    - the gradients of activations. They have 2 to 8 times as many elements as the hidden
+      states: the gradients of the values before, inside and after the MLP.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -78,10 +81,12 @@ def layer_work(rank: Rank) -> Size:
 
 
 def logits(rank: Rank) -> Size:
-    """Return the memory of the logits, their softmax and their gradient, sbV/t elements each.
+    """Return the memory of the logits, their softmax and their gradient.
 
-    The low end has all three in the precision of activations. The high end has the logits in this
-    precision, and three tensors of the same shape in fp32. Only the last pipeline stage has logits.
+    Each has s·b·V/t elements: sequence length, micro-batch size and padded vocabulary, divided
+    by the tensor-parallel size. The low end has all three in the precision of activations. The
+    high end has the logits in this precision, and three tensors of the same shape in fp32. Only
+    the last pipeline stage has logits.
     """
     if not rank.is_last:
         return NOTHING, "on the last pipeline stage"
@@ -91,22 +96,25 @@ def logits(rank: Rank) -> Size:
 
 
 def _hidden(rank: Rank) -> float:
-    """Return the size in bytes of the hidden states, which have sbh elements."""
+    """Return the size in bytes of the hidden states of a micro-batch.
+
+    They have s·b·h elements: sequence length, micro-batch size and hidden size.
+    """
     return rank.tokens * rank.model.hidden_size * rank.placement.activation_bytes
 
 
 def _layer_activations(rank: Rank) -> Range:
     """Return the bytes that a layer keeps for its backward pass.
 
-    The formulas are equations 1 and 2 of Korthikanti et al. 2022 (arXiv 2205.05198), for any width
-    and element size:
+    The formulas are equations 1 and 2 of Korthikanti et al. 2022 (arXiv 2205.05198), for any
+    width and element size. The module's docstring defines the letters.
 
-    - whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two norms, of
-      attention and of the MLP; and 2sbh bytes of dropout masks;
-    - divided by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and values,
-      2sbf of the MLP's inner values (3sbf to 4sbf if the MLP is gated), and the scores.
+    - Whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two
+      norms, of attention and of the MLP; and 2sbh bytes of dropout masks.
+    - Divided by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and
+      values, 2sbf of the MLP's inner values (3sbf to 4sbf if the MLP is gated), and the scores.
 
-    With f = 4h, k = h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)).
+    With f = 4h, k = h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)) bytes.
     """
     if rank.described is not None:
         return _described_activations(rank, rank.described)
@@ -136,12 +144,12 @@ def _described_activations(rank: Rank, model: "Model") -> Range:
 
 
 def _mlp_activations(rank: Rank) -> Range:
-    """Return how much an MLP or experts keep for the backward pass, as multiples of sbh elements.
+    """Return what an MLP or experts keep for the backward pass, in multiples of the hidden states.
 
-    An MLP keeps 2f/h, or 3f/h to 4f/h if it is gated. Experts keep as much, where f is the width of
-    all experts that a token uses. They also keep copies of each token: 1 to 4 per expert that the
-    token uses (top_k experts). A rank whose experts get more tokens than others keeps up to twice
-    as much.
+    An MLP of width f keeps 2f/h, or 3f/h to 4f/h if it is gated; h is the hidden size. The
+    formula is the same for experts, but there f is the width of all experts that a token uses.
+    Experts also keep copies of each token: 1 to 4 per expert that the token uses (top_k
+    experts). A rank whose experts get more tokens than others keeps up to twice as much.
     """
     model, experts = rank.model, rank.placement.experts
     each: Range = (3, 4) if model.gated_mlp else (2, 2)
@@ -158,8 +166,12 @@ def _mlp_activations(rank: Rank) -> Range:
 def _scores(rank: Rank) -> Range:
     """Return the bytes of a layer's attention scores: softmax, and the dropout's output and mask.
 
-    The softmax and the output have 2as²b elements in all, the mask has as²b bytes; each is divided
-    by t. A fused kernel keeps none of them. If it is not known whether the kernel is fused, the low
+    The softmax and the output have as²b elements each, and the mask has as²b bytes. Here a is
+    the number of attention heads, s the sequence length and b the micro-batch size. All three
+    are divided by the tensor-parallel size. If context parallelism divides sequences, s² is the
+    rank's part of a sequence times the whole sequence.
+
+    A fused kernel keeps none of them. If it is not known whether the kernel is fused, the low
     end is 0.
     """
     elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
@@ -171,16 +183,20 @@ def _scores(rank: Rank) -> Range:
 def _in_flight(rank: Rank) -> Range:
     """Return how many micro-batches have activations in memory when memory is at its peak.
 
-    These micro-batches wait for their backward pass. In the 1F1B schedule (Narayanan et al. 2021),
-    stage i of p (i from 0) begins with p - i forward passes. It begins with fewer if there are
-    fewer micro-batches. With v virtual stages, it begins with 2(p - i - 1) + (v - 1)p + 1 passes,
-    each through a v-th of its layers, so the result is a fraction. Source: section 2.2 of the
-    paper, and forward_backward_pipelining_with_interleaving of Megatron core.
+    These micro-batches wait for their backward pass. In the 1F1B schedule (Narayanan et al.
+    2021), stage i of p (i from 0) begins with p - i forward passes. It begins with fewer if
+    there are fewer micro-batches.
 
-    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: all gradients
-    exist only when the first backward pass has ended. This pass has freed the activations of one
-    micro-batch. If m is small, no further micro-batch has started by then. Logs of 2021 show this:
-    with 4 micro-batches, the stages that begin with 3 and with 4 forward passes have the same peak.
+    In the interleaved schedule with v chunks per stage, the stage begins with
+    2(p - i - 1) + (v - 1)p + 1 forward passes. Each is through one chunk, so the number is
+    divided by v, and the result may be a fraction. Source: section 2.2 of the paper, and
+    forward_backward_pipelining_with_interleaving of Megatron core.
+
+    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: all
+    gradients exist only when the first backward pass has ended. This pass has freed the
+    activations of one micro-batch. If m is small, no further micro-batch has started by then.
+    Logs of 2021 show this: with 4 micro-batches, the stages that begin with 3 and with 4
+    forward passes have the same peak.
     """
     count = rank.run.num_microbatches or 1
     stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages

@@ -14,8 +14,8 @@ _MARGIN = 0.05
 class Measured:
     """The forecast of a finished run, and the memory peak in its log in GiB.
 
-    whole_process: True if the run had no GPU, and the peak is that of the whole process. False if
-    the peak is that of the memory in torch's allocator.
+    whole_process: what the peak measures. True: the memory of the whole process, in a run
+    without GPUs. False: the memory in torch's allocator.
     """
 
     framework: str
@@ -27,7 +27,8 @@ class Measured:
     def ratio(self) -> float:
         """The logged peak divided by the middle of the forecast, which is the mean of its two ends.
 
-        If the peak is that of torch's allocator, the forecast for torch's allocator is used.
+        If the peak measures only the memory in torch's allocator, the forecast of this memory is
+        used.
         """
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
@@ -38,10 +39,10 @@ class Calibration:
     """How far the logged peaks of finished runs were from their forecasts.
 
     runs: the number of finished runs.
-    lowest, highest: the lowest and the highest ratio of a run's logged peak to the middle of its
-        forecast.
-    whole_process: True if the runs had no GPU, and the peaks are those of whole processes. False if
-        the peaks are those of the memory in torch's allocator.
+    lowest, highest: the lowest and the highest ratio of a run's logged peak to the middle of
+    its forecast.
+    whole_process: what the peaks measure. True: the memory of whole processes, in runs without
+    GPUs. False: the memory in torch's allocator.
     """
 
     runs: int

@@ -46,10 +46,10 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return by how much a layer with experts exceeds a layer with a dense MLP, in parameters.
+        """Return how many more parameters a layer with experts has than a layer with a dense MLP.
 
-        Counted are the router and the shared expert, minus the dense MLP; routed experts are not
-        counted. All numbers are for one rank. The result is negative for most models.
+        The number is for one rank. It is the router and the shared expert, minus the dense MLP.
+        Routed experts are not counted. The result is negative for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":
@@ -65,7 +65,7 @@ class ExpertPlacement:
         return max(1, ranks // (self.ranks * self.tensor_ranks))
 
     def active_width(self) -> int:
-        """Return the width of all experts that one token uses."""
+        """Return the width of all experts that one token uses, including the shared expert."""
         return self.top_k * self.width + self.shared_width
 
     def _matrices(self, model: ModelShape, width: int) -> int:

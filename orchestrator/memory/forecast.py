@@ -103,10 +103,10 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _of_description(placement: Placement, run: Run) -> Placement:
-    """Return the placement with what the description of the run's model adds.
+    """Return the placement, with facts from the description of the run's model.
 
-    Added are the model's experts, and whether some layers keep an unknown amount of activations. If
-    the model has no description, the placement is returned unchanged.
+    These facts are the model's experts, and whether some layers keep an unknown amount of
+    activations. If the model has no description, the placement is returned unchanged.
     """
     model = run.model.described if run.model is not None else None
     if model is None:
@@ -143,10 +143,14 @@ def _parts(rank: Rank) -> Iterable[Part]:
     """Yield the uses of memory by tensors, for the moment when a rank's memory is at its peak.
 
     The peak may be in the backward pass (at the logits, or at one layer) or in the optimizer's
-    step. Memory that is needed at different moments must not be added. So the logits count only as
-    far as they exceed the memory of one layer, and the optimizer's step as far as it exceeds the
-    activations. With a single micro-batch, the low end of the gradients also counts only as far as
-    it exceeds the activations.
+    step. Memory that is needed at different moments must not be added. So only these
+    differences are added, if they are above 0:
+
+    - the logits minus the memory of one layer;
+    - the memory of the optimizer's step minus the activations.
+
+    With a single micro-batch, gradients are created while activations are freed. So the low end
+    of the gradients is also reduced by the activations.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

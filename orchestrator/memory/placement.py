@@ -30,7 +30,7 @@ class Placement:
         3 the weights too. None or 0: nothing. Megatron's distributed optimizer counts as 1.
     recomputation: which activations are recomputed; None if not known.
     checkpoint_num_layers: layers between two checkpoints under full recomputation.
-    virtual_stages: the number of parts of a pipeline stage in an interleaved schedule, else 1.
+    virtual_stages: the number of chunks of a pipeline stage; 1 if stages are not interleaved.
     fused_attention: True if no matrix of attention scores is kept; None if unknown.
     fused_since: the lowest compute capability with fused attention; None if all GPUs have it.
     bucket_elements: the number of elements of each buffer through which gradients are reduced.

@@ -181,7 +181,7 @@ def weights(rank: Rank) -> Size:
 def gradients(rank: Rank) -> Size:
     """Return the size of a rank's gradients.
 
-    If the optimizer is offloaded, the gradients may be in the host's memory, so the least is 0.
+    If the optimizer is offloaded, the low end is 0: the gradients may be in the host's memory.
     """
     sizes, why = _states(rank, rank.placement.gradient_bytes, 2)
     if rank.placement.offload_optimizer:
@@ -261,8 +261,8 @@ def added(*sizes: Range) -> Range:
 def beyond(sizes: Range, others: Range) -> Range:
     """Return by how much the interval `sizes` exceeds the interval `others`.
 
-    The low end of `others` is subtracted from that of `sizes`, and the high end likewise. A
-    difference below 0 becomes 0.
+    The new low end is the low end of `sizes` minus the low end of `others`. The new high end is
+    the difference of the high ends. A difference below 0 becomes 0.
     """
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 

@@ -30,11 +30,14 @@ class Config:
     asked: set[str] = field(default_factory=set)
 
     def get(self, *names: str) -> Any:
-        """Return the value of a key that has several possible names, e.g. in different families.
+        """Return the value of a key that has different names in different families.
 
-        The result is the value of the first of `names` that has a value in the file. If the file
-        has none of the names, it is the default of the first name that has one, or None. If the
-        file has some of the names, but only with null, it is None, whatever the default.
+        names: the possible names. The result is the first value in the file that is not null, in
+        the order of `names`.
+
+        - If the file has none of the names, the result is the default of the first name that has a
+          default, or None.
+        - If the file has only null for these names, the result is None, even if there is a default.
         """
         self.asked.update(names)
         given = [self.values[name] for name in names if name in self.values]
@@ -76,8 +79,8 @@ class Config:
     def given_list(self, name: str, length: int) -> list[Any] | None:
         """Return the first `length` items of a list in the file, one item per layer.
 
-        Returns None if the file lacks the key. Raises ConfigError if the value is not a list, or
-        has fewer than `length` items.
+        Returns None if the file lacks the key, or has null. Raises ConfigError if the value is not
+        a list, or has fewer than `length` items.
         """
         self.asked.add(name)
         value = self.values.get(name)
@@ -109,7 +112,7 @@ class Config:
 
     @property
     def key_value_heads(self) -> int:
-        """The number of heads with own keys and values; the number of all heads if not given."""
+        """The number of heads that have keys and values; the number of all heads if not given."""
         return self.optional_size("num_key_value_heads") or self.heads
 
 
@@ -138,5 +141,9 @@ def _all_defaults() -> dict[str, dict[str, Any]]:
 
 
 def defaults(kind: str) -> dict[str, Any]:
-    """Return the defaults of a family's configuration class, for the keys that teralog reads."""
+    """Return the default values of a family of models, for the keys that teralog reads.
+
+    kind: the family's `model_type`. The values are those of transformers' configuration class.
+    The result is empty if the family is not known.
+    """
     return _all_defaults().get(kind, {})

@@ -214,9 +214,11 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences from the exact FLOPs for programs that count active parameters.
 
-    Such a program counts a multiply-add per token and active parameter, and the products of
-    attention. It therefore counts norms and biases, too. Parameters of experts that a token does
-    not use are not active. Other products of activations, e.g. in Mamba-2, are left out, and so are
+    Such a program counts a multiply-add per token and active parameter, without embeddings, and
+    the products of attention. So it counts norms and biases, too. Parameters of experts that a
+    token does not use are not active.
+
+    The program leaves out other products of activations, e.g. in Mamba-2. It also leaves out
     the passes of prediction heads through the model's head.
     """
     if part.kind == "vector":

@@ -121,8 +121,11 @@ def count_flops(
     """Return the operations of one iteration over `sequences` sequences of `model.seq_length`.
 
     A product of (m, k) by (k, n) costs 2mkn. The backward pass has two such products, for the
-    gradients of the inputs and of the weights. For frozen weights it has only the first product.
+    gradients of the inputs and of the weights. For frozen weights it has only the first
+    product.
+
     recomputed: whether each layer runs forward a second time; the head never does.
+    keys: which attention keys count, as in `repetitions`.
     """
     terms = tuple(
         _term(part, model.seq_length, sequences, recomputed, keys)
@@ -152,12 +155,14 @@ def _term(part: ModelPart, seq_length: int, sequences: int, recomputed: bool, ke
 
 
 def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
-    """Return how often a part multiplies in a forward pass over one sequence.
+    """Return how often the product of a part is computed in a forward pass over one sequence.
 
-    A part multiplies once per token. Only the products of attention are once per pair of a query
-    and a key.
-    keys: which pairs count: all pairs (`full`), those in the window of each query (`window`), or
-    only those that the causal mask keeps (`causal`).
+    Most products are computed once per token. For a scan, the tokens are padded to a multiple
+    of `part.padded_to`. The products of attention are computed once per pair of a query and a
+    key.
+
+    keys: which pairs count: all pairs (`full`), those in the window of each query (`window`),
+    or only those that the causal mask keeps (`causal`).
     """
     if not part.pairs:
         return -(-seq_length // part.padded_to) * part.padded_to
@@ -171,9 +176,9 @@ def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
 def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
     """Return how many pairs of a query and a key the mask of causal attention keeps in a sequence.
 
-    For s tokens these are s(s + 1)/2. If a query sees only w < s keys (`window`), these are w(w +
-    1)/2 + (s - w)w. If sequences are cut into chunks of `chunk` tokens, each chunk counts as a
-    separate sequence.
+    For s tokens there are s(s + 1)/2 pairs. If a query sees only w < s keys (`window`), there
+    are w(w + 1)/2 + (s - w)w pairs. If sequences are cut into chunks of `chunk` tokens, each
+    chunk counts as a separate sequence.
     """
     if chunk is not None and chunk < seq_length:
         whole, rest = divmod(seq_length, chunk)

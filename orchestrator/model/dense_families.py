@@ -24,7 +24,8 @@ from orchestrator.model.description import (
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
     """Return how many keys each layer's attention sees; None for a layer that sees all tokens.
 
-    If the file has `layer_types`, this list decides which layers have a window. Otherwise `sliding`
+    If the file gives no size of a window, no layer has one. Otherwise the file's list
+    `layer_types` decides which layers have a window. If the file lacks this list, `sliding`
     decides: a function that returns whether the layer at an index (from 0) has a window.
     """
     window = c.optional_size("sliding_window", "attention_window")
@@ -48,7 +49,8 @@ def every_layer(index: int) -> bool:
 def all_but_every(count: int) -> Callable[[int], bool]:
     """Return a function that returns whether the layer at an index (from 0) has a window.
 
-    The attention of all layers has a window, except every `count`-th layer.
+    All layers have an attention window, except every `count`-th layer. For example, with
+    `count` 4 the layers at 3, 7, 11 and so on have none.
     """
     return lambda index: (index + 1) % count != 0
 
@@ -59,7 +61,9 @@ class LayerStyle:
 
     attention_biases: whether attention has biases; None to use the file's `attention_bias`.
     mlp_biases: whether MLPs have biases; None to use the file's `mlp_bias`.
-    sliding: a function that returns whether the layer at an index (from 0) has an attention window.
+    windows: whether layers of the family can have attention windows.
+    sliding: a function that returns whether the layer at an index (from 0) has an attention
+        window. It is used only if `windows` is true.
     """
 
     norm: NormKind = "rmsnorm"

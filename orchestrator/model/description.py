@@ -202,7 +202,10 @@ class Model:
 
     @property
     def key_value_width(self) -> int:
-        """The width of the keys of all heads together, in the first layer with attention."""
+        """The width of the keys of all heads together, in the first layer with attention.
+
+        The result is the hidden size if no layer has attention.
+        """
         for mixer in self._attentions():
             if isinstance(mixer, Attention):
                 return mixer.key_value_heads * mixer.head_size
@@ -211,7 +214,10 @@ class Model:
 
     @property
     def ffn_width(self) -> int:
-        """The width of the first dense MLP; the width of an expert if no layer has a dense MLP."""
+        """The width of the first dense MLP; the width of an expert if no layer has a dense MLP.
+
+        The result is 4 times the hidden size if no layer has an MLP or experts.
+        """
         mlps = [layer.mlp for layer in self.layers if layer.mlp is not None]
         dense = (mlp.width for mlp in mlps if isinstance(mlp, Mlp))
         return next(dense, next((mlp.width for mlp in mlps), 4 * self.hidden_size))

@@ -51,8 +51,8 @@ def _qwen3_next(c: Config) -> Model:
 def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
     """Return a Mamba-2 block whose inner width is `inner`.
 
-    prefix: the beginning of the name of the file's key for the size of a head. size: that size;
-    None to read it from the file.
+    size: the size of a head; None to read it from the file. prefix: the beginning of this key's
+    name in the file, e.g. `mamba_` for `mamba_d_head`.
     """
     size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(

@@ -79,9 +79,11 @@ class _Arguments:
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
         """Return a value that selects layers: a number, or a list with 0 or 1 for each layer.
 
-        A number n means every n-th layer; it depends on the argument whether these layers are
-        selected or left out. An example of a list is `([0]*3+[1]*58)`. Returns None if the argument
-        is not set. Raises ConfigError for other texts, and for too short lists.
+        A number n means every n-th layer. Some arguments select these layers, others leave them
+        out. An example of a list is `([0]*3+[1]*58)`.
+
+        Returns None if the argument is not set. Raises ConfigError if the text is neither a number
+        nor a list, or if the list is too short.
         """
         text = self.given(name)
         if text is None:
@@ -355,10 +357,11 @@ def _mamba(a: _Arguments) -> Mamba2:
 
 
 def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """Return command-line arguments by their names in Megatron's namespace.
+    """Parse command-line arguments; return their values by Megatron's names for them.
 
-    `--swiglu` becomes swiglu True, and `--disable-bias-linear` becomes add_bias_linear False. An
-    option without a value is a flag; `--option=value` is an option with a value.
+    For example, `--swiglu` gives swiglu: True, `--disable-bias-linear` gives
+    add_bias_linear: False, and `--num-layers 24` or `--num-layers=24` gives num_layers: 24.
+    All values are texts. If an option has several values, they are joined by spaces.
     """
     values: dict[str, str] = {}
     option: str | None = None
@@ -379,10 +382,11 @@ def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def read_megatron_arguments(path: Path) -> Model:
-    """Return the model that the arguments in a file build.
+    """Return the model that Megatron builds from the arguments in a file.
 
-    The file is written like a shell script, and # begins a comment. Raises UserError if the file
-    cannot be read. Raises ConfigError for the reasons of `model_of_megatron`, with the file's name.
+    The file is written like a shell script: # begins a comment. Raises UserError if the
+    file cannot be read, or cannot be split into arguments. Raises ConfigError, with the
+    file's name, if `model_of_megatron` refuses the arguments.
     """
     try:
         text = path.read_text("utf-8").replace("\\\n", " ")

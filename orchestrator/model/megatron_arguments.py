@@ -1,7 +1,8 @@
 """Write the arguments of Megatron-LM core that build a described model.
 
-Only arguments that differ from the defaults of Megatron's parser are written. To check them,
-`orchestrator.model.megatron` reads them, and the result must be the same model.
+Only arguments that differ from the defaults of Megatron's parser are written. As a check,
+`orchestrator.model.megatron` builds a model from the written arguments. This model must be
+equal to the described model.
 """
 
 from collections.abc import Sequence
@@ -25,11 +26,13 @@ _LETTERS = {Mamba2: "M", Attention: "*", GatedDeltaNet: "G", Mlp: "-", Experts: 
 
 
 def megatron_arguments(model: Model) -> list[list[str]]:
-    """Return Megatron core's arguments that build a model, without vocabulary and sequence length.
+    """Return Megatron core's arguments for a model, without vocabulary and sequence length.
 
-    The result has a list for each option: the option and its values. Options that belong together
-    share a list. For hybrid models, one list is the layer specification of `pretrain_mamba.py`.
-    Raises ConfigError with all reasons if Megatron has no arguments for the model.
+    Each inner list has an option and its values, e.g. ["--hidden-size", "4096"]. An option
+    that another option needs is in the same list, e.g. ["--group-query-attention",
+    "--num-query-groups", "8"]. For hybrid models, one list is the layer specification of
+    `pretrain_mamba.py`. Raises ConfigError with all differences if Megatron has no
+    arguments for the model.
     """
     groups = _groups(model)
     arguments = {
@@ -108,10 +111,10 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
 
 
 def layer_letter(layer: Layer) -> str:
-    """Return the letter for a layer in Megatron's pattern of a hybrid model.
+    """Return a layer's letter in Megatron's pattern of a hybrid model, e.g. M for Mamba-2.
 
-    In such a model each layer has either a mixer or an MLP or experts. Raises ConfigError for a
-    layer that has both, or that Megatron has no letter for.
+    In a hybrid model, each layer is one block: a mixer, an MLP or experts. Raises
+    ConfigError if the layer is not one block, or if Megatron has no letter for the block.
     """
     blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
     if len(blocks) != 1 or type(blocks[0]) not in _LETTERS:
@@ -210,7 +213,10 @@ def _mlp_groups(model: Model) -> list[list[str]]:
 
 
 def list_text(pattern: Sequence[int]) -> str:
-    """Return a pattern of layers as Megatron writes it: `([0]*3+[1]*58)`."""
+    """Return a list with one number per layer as short text, in Megatron's notation.
+
+    For example, three times 0 and then 58 times 1 become `([0]*3+[1]*58)`.
+    """
     parts: list[str] = []
     start = 0
     for index in range(1, len(pattern) + 1):

@@ -2,11 +2,13 @@
 
 Each model is a table in a TOML file of the folder `named`. A table has:
 
-- source: where the keys come from, e.g. a repository on Hugging Face;
+- source: where the values in `config` come from, e.g. a repository on Hugging Face;
 - also: other names of the model, if any;
-- size, active: the published numbers of parameters in billions, in all and per token;
-- seq_length: the number of tokens of a training sequence, or a usual number;
-- config: keys of `config.json`; TOML has no null, so 0 means that the model lacks it.
+- size: the published number of parameters, in billions;
+- active: the published number of parameters that one token uses, in billions, if it is
+  smaller;
+- seq_length: the usual number of tokens of a training sequence;
+- config: keys of `config.json`. TOML has no null, so 0 is used for null.
 """
 
 import re
@@ -28,6 +30,9 @@ class NamedModel:
     """A published model, with its published size in billions of parameters.
 
     active: the parameters that a token uses, in billions; None if it uses all.
+    seq_length: the usual number of tokens of a training sequence.
+    config: the keys of its `config.json`.
+    also: other names of the model.
     """
 
     name: str
@@ -41,14 +46,18 @@ class NamedModel:
     def model(self, seq_length: int | None = None) -> Model:
         """Return the model's description.
 
-        seq_length: the number of tokens of a training sequence; None for the usual number.
+        seq_length: the number of tokens of a training sequence; None for the model's usual
+        number.
         """
         return model_of_config(self.config, seq_length or self.seq_length)
 
 
 @cache
 def named_models() -> dict[str, NamedModel]:
-    """Return all named models, by name, in the order of the files."""
+    """Return all published models, by name.
+
+    The models of one TOML file are next to each other; the files are sorted by name.
+    """
     models = {}
     for file in sorted(_FOLDER.glob("*.toml")):
         for name, table in tomllib.loads(file.read_text("utf-8")).items():
@@ -65,10 +74,10 @@ def named_models() -> dict[str, NamedModel]:
 
 
 def named_model(name: str) -> NamedModel:
-    """Return the model called `name`, e.g. `Llama 3 8B`.
+    """Return the published model called `name`, e.g. `llama3-8b`.
 
-    Upper and lower case, and separators, make no difference. Raises UserError, with the most
-    similar name, if no model has this name.
+    Upper and lower case, spaces and hyphens are ignored, so `Llama 3 8B` is the same name.
+    Raises UserError, with the most similar name, if no model has this name.
     """
     models = named_models()
     for model in models.values():
@@ -80,7 +89,7 @@ def named_model(name: str) -> NamedModel:
 
 
 def is_named(name: str) -> bool:
-    """Return whether there is a model called `name`."""
+    """Return whether there is a published model called `name`."""
     return any(_is_called(model, name) for model in named_models().values())
 
 

@@ -43,18 +43,23 @@ _VECTORS = {"layernorm": 2, "rmsnorm": 1, "none": 0}
 class ModelPart:
     """One tensor of a model, or one product of two activations, in `count` equal layers.
 
-    kind: "matrix": multiplied with every token. "vector": a norm or a bias, which costs too little
-        to count. "table": only looked up. "product": of two activations, without parameters.
-    stored: factors whose product is the number of parameters; empty if the part has no parameters
-        of its own, e.g. a tied head.
-    active: factors whose product is the number of parameters that one token uses, e.g. those of
-        the top-k experts.
-    multiplied: factors whose product is the number of multiply-adds of a forward pass per token;
-        empty if the part multiplies nothing.
+    A factor is a pair of a name and a number, e.g. ("hidden", 4096).
+
+    kind: "matrix": multiplied with every token. "vector": e.g. a norm or a bias; its few
+        operations are not counted. "table": an embedding, in which rows are only looked up.
+        "product": a product of two activations, without parameters.
+    stored: factors whose product is the number of parameters; empty if the part has no
+        parameters of its own, e.g. a tied head.
+    active: factors whose product is the number of parameters that one token uses. They
+        differ from `stored` for experts, because a token uses only the top-k experts.
+    multiplied: factors whose product is the number of multiply-adds of a forward pass per
+        token; empty if the part multiplies nothing.
     pairs: whether `multiplied` is per pair of query and key instead of per token.
     window: how many keys a query sees; None for all keys before it.
-    chunk: a query sees only the keys of its chunk of this many tokens; None without chunks.
-    padded_to: the tokens of a sequence are padded to a multiple of this (the chunk of a scan).
+    chunk: the number of tokens of a chunk, if a query sees only the keys of its own chunk;
+        None if sequences are not cut into chunks.
+    padded_to: sequences are padded to a multiple of this number of tokens, because e.g. the
+        scan of Mamba-2 works on whole chunks.
     trained: False if the part is frozen.
     """
 
@@ -91,10 +96,12 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The number of layers that have this part; for norms and biases, how often they occur.
+        """The number of layers that have this part, as a named factor, e.g. `layers 32`.
 
-        The result is the first factor of the part's derivation, a name and a number, e.g. `layers
-        32`. It is empty if the part is neither in the layers nor in prediction heads.
+        For a norm or a bias, the factor is how often the vector occurs, e.g. `times 64`,
+        because a layer may have several equal norms. The result is empty for a part outside
+        of the layers and prediction heads, e.g. the token embedding, because it occurs
+        once.
         """
         if self.place not in {"layers", "prediction heads"}:
             return ()
@@ -270,12 +277,15 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
 
 
 def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
-    """Yield the matrices of a Mamba-2 block, and the products of its scan.
+    """Yield the parts of a Mamba-2 block: matrices, vectors, and the products of its scan.
 
-    Source: Dao and Gu 2024, section 6. With chunks of c tokens, H heads of size p and states of
-    size n, a token needs: cnH for the products of the matrices C and B within a chunk, cpH for
-    their product with the values, npH for the state of a chunk, and npH for the input from earlier
-    chunks. The scan that passes states from chunk to chunk is left out.
+    The scan is computed in chunks of c tokens. With H heads of size p and states of size n,
+    its products need these multiply-adds per token (Dao and Gu 2024, section 6):
+    - cnH for the matrix C times the matrix B within a chunk;
+    - cpH for this product times the values;
+    - npH for the state of a chunk;
+    - npH for the output from the states of earlier chunks.
+    The step that passes states from chunk to chunk is left out.
     """
     heads: Factor = ("heads", mixer.heads)
     inner: Factors = (heads, ("head size", mixer.head_size))
@@ -304,12 +314,15 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
 
 
 def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[ModelPart]:
-    """Yield the matrices of a gated delta net, and the products of its rule (Yang et al. 2024).
+    """Yield the parts of a gated delta net: matrices, vectors, products of the delta rule.
 
-    The rule is computed in chunks of c tokens. With keys of size k and values of size v, each token
-    and value head needs three products of c·k: keys with keys, queries with keys, and keys with
-    keys that the decay has scaled. It also needs two products of c·v. Three more products, of k·v,
-    are with the state: one to read it with keys, one to read it with queries, one to write it.
+    The rule is computed in chunks of c tokens (Yang et al. 2024). With keys of size k and
+    values of size v, it needs these multiply-adds per token and value head:
+    - 3·c·k within a chunk: keys with keys, queries with keys, and keys with keys that the
+      decay has scaled;
+    - 2·c·v within a chunk, for products with the values;
+    - 3·k·v with the state of the chunk: read it with keys, read it with queries, and write
+      it.
     """
     keys = mixer.key_heads * mixer.key_size
     values: Factors = (("value heads", mixer.value_heads), ("value size", mixer.value_size))

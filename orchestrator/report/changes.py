@@ -33,11 +33,12 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return by how much a number differs from another one: a text for a cell.
+    """Return the text of a cell that shows how a number differs from `base`, e.g. `(↓31.3%)`.
 
-    text, base: the two numbers, as cells show them. The change is computed from these, so that a
-    reader gets the same result. difference: whether to show the difference before the percentage.
-    Returns None if one value is not a number, or if `base` is zero.
+    text, base: the two numbers as the table shows them. The change is computed from these
+    rounded numbers, so that readers who check it get the same result.
+    difference: whether to show the difference before the percentage, e.g. `(-1754,↓31.3%)`.
+    Returns None if one text is not a number, or if `base` is zero.
     """
     new, old = _number(text), _number(base)
     if new is None or not old:

@@ -1,7 +1,7 @@
 """The columns of a campaign's report: parameters that distinguish runs, and measured values.
 
-MFU and HFU are also computed here: the TFLOPs of a run as a share of its GPUs' peak, with the
-source of the peak.
+MFU and HFU are also computed here: the TFLOPs of a run as a fraction of the peak of its
+GPUs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,20 @@ from orchestrator.run.model import Run
 
 
 def mfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the model FLOPs utilization, without recomputed FLOPs; None if it is unknown."""
+    """Return the MFU of a run: its model TFLOPs per GPU, as a fraction of the GPU's peak.
+
+    Model TFLOPs are without recomputation. Returns None if the TFLOPs or the peak are
+    unknown.
+    """
     return _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
 
 
 def hfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the hardware FLOPs utilization, with recomputed FLOPs; None if it is unknown."""
+    """Return the HFU of a run: its hardware TFLOPs per GPU, as a fraction of the GPU's peak.
+
+    Hardware TFLOPs include recomputation. Returns None if the TFLOPs or the peak are
+    unknown.
+    """
     return _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run))
 
 
@@ -187,7 +195,12 @@ def measured_columns(
 
 
 def common_names(runs: Sequence[Collected]) -> set[str]:
-    """Return the names of those measured columns that teralog defines and no framework replaces."""
+    """Return the names of the measured columns that no framework of these runs defines.
+
+    A column is left out if a framework of these runs defines its own column with the same
+    name. If no framework of these runs reports steps, columns about steps are left out,
+    too.
+    """
     return {column.name for column in _common(_MEASURED, runs)}
 
 
@@ -223,7 +236,12 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _common(
     columns: Sequence[Column[Collected]], runs: Sequence[Collected]
 ) -> Iterator[Column[Collected]]:
-    """Yield the `columns` that apply to these runs and that no framework replaces by its own."""
+    """Yield those of `columns` that apply to these runs.
+
+    A column is left out if a framework of these runs defines its own column with the same
+    name. If no framework of these runs reports steps, columns about steps are left out,
+    too.
+    """
     frameworks = frameworks_of(runs)
     own = {column.name for framework in frameworks for column in framework.report.measures}
     steps = any(framework.log.reports_steps for framework in frameworks)
@@ -239,9 +257,10 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that returns a run's value in the column `name` of the run's framework.
+    """Return a function that returns a run's cell in a column of the run's framework.
 
-    This function returns None if the framework does not define the column.
+    name: the name of the column. If a run's framework does not define this column, the cell
+    is None.
     """
 
     def value(run: Run) -> Cell:

@@ -33,7 +33,10 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """The common part of its runs' labels, without repeat and seed."""
+        """The words that the labels of all its runs contain, without repeat and seed.
+
+        For example, the runs `zero3 r1` and `zero3 r2` have the common label `zero3`.
+        """
         first, *others = (without_repeat(run.planned.label).split() for run in self.runs)
         return " ".join(word for word in first if all(word in other for other in others))
 
@@ -44,7 +47,10 @@ class Configuration:
 
     @property
     def measured(self) -> tuple[Collected, ...]:
-        """The runs that the row's numbers summarize: the completed runs, or else all runs."""
+        """The runs from which the configuration's numbers are computed.
+
+        These are the completed runs, or all runs if no run completed.
+        """
         completed = (run for run in self.runs if run.outcome == RunOutcome.COMPLETED)
         return tuple(completed) or self.runs
 
@@ -161,9 +167,10 @@ def _combined(column: Column[Collected]) -> Column[Configuration]:
 
 
 def _middle(column: Column[Collected], group: Configuration) -> Cell:
-    """Return the median of a column's numbers over the runs of a configuration.
+    """Return the cell of a configuration in a column: the median of its runs' numbers.
 
-    If the column has no numbers, return the text that all runs share, or None if they differ.
+    Only the runs in `group.measured` count. If not all their cells are numbers, return the
+    value that all these cells share, or None if they differ.
     """
     cells = [cell for run in group.measured if (cell := column.value(run)) is not None]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]

@@ -1,6 +1,6 @@
-"""Build a campaign's report: the table, the line below it, the page and the JSON.
+"""Build a campaign's report: its table, the line below the table, report.md, and JSON values.
 
-Blank rows in the table separate groups of runs that belong together.
+Blank rows in the table separate groups of runs with an equal value, e.g. the same model.
 """
 
 import math
@@ -78,7 +78,10 @@ class Report:
 
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
-    """Return the report of `runs`, with this `date`."""
+    """Return the report of `runs`.
+
+    date: the date in the line below the table, e.g. 2026-01-31.
+    """
     describing = describing_columns(runs)
     table = make_table((*describing, *measured_columns(campaign, runs)), runs)
     table = with_changes(table, [run.planned.run for run in runs])
@@ -90,10 +93,14 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
     """Divide the rows of a table into groups; return the index of each group's first row.
 
-    The index of the first group is left out. A group consists of adjacent rows with the same value
-    in one column. This column is the first one of the table's first `columns` columns that has at
-    least two values, in which rows with equal values are adjacent, and in which at least half of
-    the groups have several rows. Without such a column, the table has no groups.
+    The index of the first group is left out, because a blank row is only shown between
+    groups. The rows of a group are adjacent and have the same value in one column, e.g. in
+    `model`. Only the leftmost `columns` columns are tried. The first one that meets all
+    these conditions is used:
+    - it has at least two different values;
+    - all rows with the same value are adjacent;
+    - at least half of the groups have several rows.
+    If no column meets the conditions, the table has no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)
@@ -128,7 +135,7 @@ def report_markdown(
 
 
 def table_markdown(report: Report) -> str:
-    """Return the table and the line about how its numbers were computed."""
+    """Return a report in markdown: its table, and the line about how numbers were computed."""
     return f"{as_markdown(report.table)}\n\n{escape_markdown(report.provenance)}"
 
 
@@ -168,7 +175,10 @@ def _end_in_log(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield parts of the line below the table, e.g. how numbers were computed."""
+    """Yield parts of the line below the table, for programs that report steps.
+
+    They explain e.g. how TFLOPs were computed, and which reports were left out.
+    """
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)
     for name, sentence in _MADE_BY.items():

@@ -23,13 +23,14 @@ def arranged(
 ) -> tuple[Report, list[Collected]]:
     """Choose and sort rows of a report; return the new report and its runs, in the same order.
 
-    only: an expression over the names of report.json, which chooses the runs.
+    only: an expression that chooses the runs, e.g. 'world_size > 8'. It uses the names in
+        report.json.
     by: titles or names of columns, separated by commas, with a hyphen before a column for
         descending order.
 
-    Equal rows keep their order, and absent or nan values come last. The columns stay those of the
-    report of all runs. Raises UserError if `only` or `by` contains an unknown name, or if the
-    expression matches no run.
+    Equal rows keep their order, and absent or nan values come last. The new report keeps
+    all columns, even if the chosen runs do not differ in some of them. Raises UserError if
+    `only` or `by` contains an unknown name, or if the expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))
@@ -55,8 +56,8 @@ def arranged(
 def sorted_report(report: Report, by: str) -> Report:
     """Return a report with its rows sorted by columns.
 
-    by: titles or names of columns, separated by commas; a hyphen before a column means descending
-    order. Raises UserError if a column is unknown.
+    by: titles or names of columns, separated by commas. A hyphen before a column means
+    descending order, e.g. `-tflops_per_gpu,nodes`. Raises UserError if a column is unknown.
     """
     order = _sorted(range(len(report.table.rows)), report.table, by)
     return replace(report, table=replace(_taken(report.table, order), breaks=frozenset()))

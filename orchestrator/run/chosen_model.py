@@ -1,9 +1,10 @@
 """Make the shape of a model from the values with which a campaign chooses it.
 
-A campaign chooses a model by a preset's name, by a name that `teralog models` lists, by the keys of
-a config.json, or by sizes and variants. A variant is a parameter that makes the model differ from
-GPT-2, e.g. `gated_mlp`. If a campaign chooses a model in one of the first three ways and also gives
-a size, this size replaces that of the chosen model.
+A campaign chooses a model in one of four ways: by a preset's name, by a name that `teralog
+models` lists, by the keys of a config.json, or by sizes and variants. A variant is a
+parameter that makes the model differ from GPT-2, e.g. `gated_mlp`. In the first three ways,
+a campaign may also give a size, e.g. `num_layers`. Then the given size is used instead of
+the size of the chosen model.
 """
 
 import json
@@ -27,9 +28,10 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
 
 def source_of(key: str) -> dict[str, str]:
-    """Return which choice `model: KEY` in a campaign file makes: {"preset": KEY} or {"name": KEY}.
+    """Return how `model: KEY` in a campaign file chooses a model: by preset or by name.
 
-    `name` means a model that `teralog models` lists. A preset with the same name takes precedence.
+    The result is {"name": KEY} if `teralog models` lists the name and there is no preset
+    with this name. Otherwise it is {"preset": KEY}.
     """
     if is_preset(key):
         return {"preset": key}
@@ -86,9 +88,10 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
 
 
 def _with_layers(config: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the keys of a config.json with another number of layers.
+    """Return a copy of a config.json's keys in which the number of layers is `count`.
 
-    The name of the key for this number depends on the family of the model.
+    The key for this number depends on the family of the model, e.g. `num_hidden_layers` or
+    `n_layer`.
     """
     inner = config.get("text_config")
     if isinstance(inner, Mapping):
@@ -156,8 +159,8 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 def check_source(source: str, key: str) -> None:
     """Raise UserError if no model is called `key`.
 
-    source: where to look. With `name`, only among the names that `teralog models` lists. With
-    `preset`, also among the presets.
+    source: `name` or `preset`. With `name`, only the names that `teralog models` lists are
+    searched. With `preset`, the presets are searched, too.
     """
     if is_preset(key) and source == "preset":
         return

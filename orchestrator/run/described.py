@@ -34,7 +34,10 @@ def description(shape: ModelShape, padded_vocab_size: int) -> Model:
 
 
 def described_shape(model: Model) -> ModelShape:
-    """Return the shape of a description: its sizes, and the description itself."""
+    """Return the shape of a described model.
+
+    The shape has the model's sizes. Its field `described` is the model itself.
+    """
     width = None if model.ffn_width == 4 * model.hidden_size else model.ffn_width
     return ModelShape(
         num_layers=model.num_layers,

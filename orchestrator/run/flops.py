@@ -1,10 +1,15 @@
 """Count the floating-point operations of a GPT's iteration, by several conventions.
 
-Two programs may print different TFLOPs for the same run, and both may be right, because they count
-different things. Some functions here are named after their convention. All conventions leave out
-embedding look-ups, norms, softmax, GELU and the optimizer, which are below 1 % except in very small
-models. A product of (m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass:
-one product for the gradient of the inputs and one for the gradient of the weights.
+Two programs may print different TFLOPs for the same run, and both may be right, because
+they count different things. Some functions here are named after their convention. The exact
+conventions leave out embedding look-ups, norms, softmax, GELU and the optimizer, which
+together need less than 1 % of the FLOPs, except in very small models. Approximations by the
+number of parameters, e.g. `bigscience`, count each of these parameters like an element of a
+matrix.
+
+The product of a matrix of shape (m, k) and a matrix of shape (k, n) costs 2mkn FLOPs. The
+backward pass costs twice the forward pass: one product for the gradient of the inputs and
+one for the gradient of the weights.
 """
 
 from collections.abc import Callable
@@ -74,13 +79,18 @@ def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
     """Return the exact formula of an iteration: a text with the letters of `Iteration.symbols`.
 
     passes: how often a layer is computed; a backward pass counts as two.
-    attention: the factor of B·s²·l·h per pass: 4 for all keys, 2 for only the causal half of them.
+    attention: the factor of B·s²·l·h per pass: 4 for all keys, 2 for only the causal half
+    of them.
 
-    Here h is the hidden size, k the width of all keys, f the width of the MLP, s the sequence
-    length and V the padded vocabulary. Per token, layer and pass, query and output have 2h² FLOPs
-    each, keys and values 2hk each, and each matrix of the MLP 2hf. The scores and their product
-    with the values have 4sh together. The head has 2hV per token and pass. It always has three
-    passes, because it is never recomputed.
+    The letters are B = sequences per iteration, s = sequence length, l = layers, h = hidden
+    size, k = width of all keys, f = width of the MLP, V = padded vocabulary. FLOPs per
+    token, layer and pass:
+    - 2h² for the query and 2h² for the output;
+    - 2hk for the keys and 2hk for the values;
+    - 2hf for each matrix of the MLP;
+    - 4sh for the scores and their product with the values, if all keys count.
+    The head has 2hV per token and pass. It always has three passes, because it is never
+    recomputed.
     """
     grouped = model.key_value_width != model.hidden_size
     return " + ".join(
@@ -140,14 +150,16 @@ def narayanan_flops(
     global_batch_size: int,
     recomputed: bool,
 ) -> int:
-    """Return the FLOPs of Narayanan et al. 2021 (arXiv 2104.04473), equation 3.
+    """Return the FLOPs of an iteration by Narayanan et al. 2021 (arXiv 2104.04473), eq. 3.
 
-    The letters are B = global batch size, s = sequence length, l = layers, h = hidden size, V =
-    padded vocabulary. With recomputation the FLOPs are 96·B·s·l·h²·(1 + s/6h + V/16lh), which is
-    96Bslh² + 16Bs²lh + 6BshV: layers count four times and the head three times. Attention is not
-    causal, and the MLP has two matrices 4h wide. Without recomputation, layers count three times:
-    72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that replace only 96 by 72 and keep the 16 lose a
-    quarter of the head.
+    The letters are B = global batch size, s = sequence length, l = layers, h = hidden size,
+    V = padded vocabulary. Attention is not causal, and the MLP has two matrices 4h wide.
+
+    With recomputation the FLOPs are 96·B·s·l·h²·(1 + s/(6h) + V/(16lh)). This is
+    96Bslh² + 16Bs²lh + 6BshV: layers count four times and the head three times. Without
+    recomputation, layers count three times: 72·B·s·l·h²·(1 + s/(6h) + V/(12lh)). Some
+    programs replace 96 by 72, but keep the 16. Then they lose a quarter of the head's
+    FLOPs.
     """
     symbols = {
         "l": num_layers,
@@ -162,9 +174,11 @@ def narayanan_flops(
 def model_flops(run: Run) -> int | None:
     """Return the model FLOPs of an iteration: forward and backward, no recomputation; for MFU.
 
-    The convention is `model`. With an MLP 4h wide, the result is 72·B·s·l·h²·(1 + s/6h + V/12lh),
-    with the letters of `narayanan_flops`. This equals the count of torch's FlopCounterMode with the
-    math attention kernel. Returns None if the model or the batch is not known.
+    The convention is `model`. For layers like those of GPT-2, the result is
+    72·B·s·l·h²·(1 + s/(6h) + V/(12lh)). The letters are B = global batch size, s = sequence
+    length, l = layers, h = hidden size, V = padded vocabulary. This equals the count of
+    torch's FlopCounterMode with the math attention kernel. Returns None if the model or the
+    batch is not known.
     """
     return _per_iteration(run, "model")
 
@@ -172,10 +186,10 @@ def model_flops(run: Run) -> int | None:
 def hardware_flops(run: Run) -> int | None:
     """Return the hardware FLOPs of an iteration, including recomputation; for HFU and TFLOPs.
 
-    The convention is `hardware`. With activation checkpointing, each layer runs forward twice and
-    the head once. With an MLP 4h wide, this is equation 3 of Narayanan et al. 2021. Without
-    activation checkpointing, the result is that of `model_flops`. Returns None if the model or the
-    batch is not known.
+    The convention is `hardware`. With activation checkpointing, each layer runs forward
+    twice and the head once. Then, for layers like those of GPT-2, the result is equation 3
+    of Narayanan et al. 2021. Without activation checkpointing, the result is equal to
+    `model_flops`. Returns None if the model or the batch is not known.
     """
     return _per_iteration(run, "hardware")
 

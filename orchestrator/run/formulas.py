@@ -12,9 +12,10 @@ _SYMBOL = re.compile(r"(?P<symbol>[A-Za-z])(?P<square>²?)")
 
 
 def value(formula: str, symbols: Mapping[str, int]) -> int:
-    """Return the value of a formula with the letters in `symbols`; a letter may be squared.
+    """Return the value of a formula; a letter may be squared.
 
-    Raises KeyError if a letter is not in `symbols`.
+    symbols: the number for each letter. Raises KeyError if it lacks a letter of the
+    formula.
     """
     return sum(
         coefficient * math.prod(map(symbols.__getitem__, letters))
@@ -35,7 +36,10 @@ def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
 
 @cache
 def _terms(formula: str) -> tuple[tuple[int, str], ...]:
-    """Return each product of a formula: the number before its letters, and the letters."""
+    """Return each product of a formula as a pair: its number, and its letters.
+
+    For example, `96·B·s·l·h²` becomes (96, "Bslhh").
+    """
     return tuple(_term(product.split("·")) for product in formula.split(" + "))
 
 

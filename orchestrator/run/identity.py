@@ -12,9 +12,9 @@ from orchestrator.run.model import Run
 def run_id(run: Run) -> str:
     """Return a run's identity: 12 hexadecimal digits of a hash over its parameters.
 
-    Only values that differ from a built-in default are hashed, so that a parameter added to a later
-    version does not change the identity of older runs. A field with `identity: False` in its
-    metadata is left out.
+    Only values that differ from a built-in default are hashed, so that a parameter added to
+    a later version does not change the identity of older runs. Fields with `identity:
+    False` in their metadata are left out, e.g. the time limit.
     """
     text = json.dumps(_differing(run), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

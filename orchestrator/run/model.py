@@ -73,7 +73,10 @@ class Resources:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks: one per GPU; without GPUs, one per process."""
+        """The number of ranks of a run: `nodes` times `gpus_per_node`.
+
+        On nodes without GPUs, `gpus_per_node` is the number of processes per node.
+        """
         return self.nodes * self.gpus_per_node
 
     @property
@@ -99,9 +102,12 @@ class Run:
 
     options: the values of its framework's own parameters: a frozen dataclass.
     model: None for a user's own script whose model is unknown.
-    model_name: the preset that the user chose.
-    vocab_size_multiple: the framework pads the vocabulary to a multiple of this number times the
-        tensor-parallel size.
+    model_name: the name of the model that the user chose, e.g. a preset; None if the user
+        gave only sizes.
+    model_choice: the model as the user chose it, as JSON; None if the model is a GPT-2 with
+        other sizes, because then its sizes are enough.
+    vocab_size_multiple: the framework pads the vocabulary to a multiple of this number
+        times the tensor-parallel size.
     """
 
     framework: str

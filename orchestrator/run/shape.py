@@ -169,11 +169,13 @@ class ModelShape:
         return sum(value(formula, symbols) for formula in self.parameter_formulas().values())
 
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
-        """Return how many parameters are only looked up in a table, and never multiplied.
+        """Return how many parameters take no part in the multiplications for a token.
 
-        With the letters of `parameter_formulas`, learned positions have s·h such parameters. If the
-        head is untied, the token embedding has V·h. A tied head uses the token embedding as its
-        matrix, so the embedding is then not only looked up.
+        These are parameters that are only looked up in a table: s·h for learned positions,
+        and V·h for the token embedding of a model with an untied head. Here s is the
+        sequence length, h the hidden size, V the padded vocabulary. A tied head uses the
+        token embedding as its matrix, so this embedding does not count. For a described
+        model, the parameters of the experts that a token does not use count, too.
         """
         if self.described is not None:
             from orchestrator.model import counting

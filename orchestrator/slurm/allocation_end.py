@@ -51,11 +51,13 @@ def standing(job_id: str) -> Standing:
 
 
 def interrupted_by_end(job_id: str, log: str) -> str | None:
-    """Return the state of a run that was interrupted by the end of its allocation, e.g. PREEMPTED.
+    """Return the state of a run that was interrupted by the end of its allocation.
 
-    Returns None if the allocation has not ended.
-    log: the last lines of the run's log. They are used only if Slurm gives no answer, or if the
-    allocation has no time left but still runs. In these cases, the allocation counts as ended if
+    The state is NODE_FAIL, PREEMPTED, or INTERRUPTED for any other end. Returns None if the
+    allocation has not ended.
+
+    log: the last lines of the run's log. They are used only if Slurm gives no answer, or if
+    the allocation still runs but has no time left. Then the allocation counts as ended if
     the log contains a message of Slurm about its end.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS

@@ -1,7 +1,7 @@
 """Write the script that Slurm runs for an array of runs, or for a single run.
 
-The script runs the run's job script unchanged. Before that, it makes sure that no other job runs
-the same attempt. Afterwards it records how the job script ended.
+This script starts the job script of a run unchanged. Before that, it makes sure that no
+other job runs the same attempt. Afterwards it records how the job script ended.
 """
 
 import shlex

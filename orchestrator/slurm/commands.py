@@ -127,11 +127,11 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def ignored_variables(account: str | None) -> list[str]:
     """Return a list with one sentence about the SBATCH_ variables that teralog ignores.
 
-    The list is empty if no such variable is set. sbatch prefers its command line to SBATCH_
-    variables, and these variables to the script. So the variables would replace #SBATCH lines, and
+    The list is empty if no such variable is set. sbatch prefers SBATCH_ variables to the
+    #SBATCH lines of a script. So they would replace what the cluster profile requests, and
     teralog removes them.
-    account: the account in the cluster profile. If the profile has no account, teralog does not
-    ignore SBATCH_ACCOUNT.
+    account: the account in the cluster profile. If the profile has no account, teralog does
+    not ignore SBATCH_ACCOUNT.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}
@@ -215,10 +215,15 @@ def _squeue(*which: str) -> Answer:
 
 
 def find(name: str, since: str) -> str | None:
-    """Return the id of this user's job with a name, or None if Slurm knows no such job.
+    """Return the id of this user's job with a name, or None if Slurm reports no such job.
 
-    since: the job was submitted at or after this time (UTC, ISO 8601, by this machine's clock).
-    This clock may be up to a day ahead of Slurm's. Raises SilenceError if squeue gives no answer.
+    squeue is asked first. If it knows no job with this name, sacct is asked. Raises
+    SilenceError if squeue gives no answer; a missing answer of sacct counts as no job. Jobs
+    that Slurm refused are ignored.
+
+    since: the job was submitted at or after this time (UTC, ISO 8601), by this machine's
+    clock. sacct is asked from one day earlier, because this clock may be ahead of Slurm's
+    clock.
     """
     answer = _squeue(f"--name={name}", _MINE)
     if answer.problem is not None:

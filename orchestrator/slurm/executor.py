@@ -28,7 +28,10 @@ class RefusedError(Exception):
 
     @property
     def limit(self) -> str | None:
-        """The name of the reached limit on submitted jobs; None if sbatch names no limit."""
+        """The name of the reached limit on submitted jobs; None if sbatch names no limit.
+
+        For example, AssocMaxSubmitJobLimit.
+        """
         names = _LIMIT.findall(str(self))
         return next((name for name in names if "SubmitJob" in name), None)
 

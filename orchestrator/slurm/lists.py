@@ -67,14 +67,17 @@ def _tasks(text: str) -> Iterator[int]:
 
 
 def compact(indices: Iterable[int]) -> str:
-    """Return array indices in the form that sbatch and scancel accept: 0-3,5."""
+    """Return array indices in the form that sbatch and scancel accept, e.g. `0-3,5`."""
     runs = groupby(enumerate(sorted(set(indices))), key=lambda pair: pair[1] - pair[0])
     spans = ([index for _, index in run] for _, run in runs)
     return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
 
 
 def compact_ids(job_ids: Iterable[str]) -> list[str]:
-    """Combine the ids of one array's tasks into one id, such as `7_[0-3,5]`."""
+    """Combine the ids of tasks into one id per array, e.g. `7_[0-3,5]`.
+
+    The id of a job without tasks is returned unchanged.
+    """
     parts = [job_id.partition("_") for job_id in job_ids]
     tasks: dict[str, list[int]] = {}
     for job, _, task in parts:

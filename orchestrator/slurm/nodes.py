@@ -1,7 +1,8 @@
 """Read from scontrol which cores, memory and GPUs a job has on each node.
 
-The environment variables of an allocation do not suffice. salloc sets none for GPUs. If a job takes
-one thread per core, SLURM_JOB_CPUS_PER_NODE counts cores; otherwise it counts threads.
+The environment variables of an allocation are not enough, for two reasons. salloc sets no
+variables about GPUs. SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per
+core, but otherwise it counts threads.
 """
 
 import re

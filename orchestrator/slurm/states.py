@@ -116,10 +116,12 @@ def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(job: JobState, status: str | None) -> JobState:
-    """Replace the times that squeue only expects, and set the exit code and signal of an ended job.
+    """Return a job's state without times that squeue only expects, and with its exit code.
 
-    The start of a waiting job becomes `expected_start`; an expected end becomes None.
-    status: squeue's number that contains the exit code and the signal, encoded as for wait(2).
+    The expected start of a waiting job becomes `expected_start`. The expected end of a job
+    that has not ended becomes None. For an ended job, the exit code and the signal are set.
+    status: squeue's number that contains the exit code and the signal, encoded as for
+    wait(2).
     """
     if job.word in WAITING:
         return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)
@@ -187,7 +189,7 @@ def _exit(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _time(text: str | None) -> str | None:
-    """Add the zone UTC to a time, e.g. 2026-01-31T12:00:00+00:00.
+    """Return a time with the zone UTC added, e.g. 2026-01-31T12:00:00+00:00.
 
     Returns None if the text is not a time.
     """

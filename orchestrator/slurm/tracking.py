@@ -271,11 +271,11 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return `state`, with the number of restarts from the attempt's record if that is larger.
+    """Return `state`, with the number of restarts in the attempt's record if it is larger.
 
-    Then the time that the job ran before its last start is also taken from the record. Accounting
-    may report too few restarts: if a job is requeued before accounting has recorded its first
-    start, accounting never reports this start.
+    In this case, the time that the job ran before its last start is also taken from the
+    record. Accounting may report too few restarts: if a job is requeued before accounting
+    has recorded its first start, accounting never reports this start.
     """
     before = attempt.job
     if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
@@ -284,9 +284,10 @@ def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
-    """Return `state` with the exit code that the job recorded, if sacct's exit code is 128 less.
+    """Return `state`; correct its exit code if sacct's exit code is too small by 128.
 
-    If a signal ends a script, its exit code is 128 or more, e.g. 138. sacct prints it as 10.
+    If a signal ends a script, the shell's exit code is above 128, e.g. 138. sacct prints
+    this code as 10, so the exit code that the job itself recorded is used.
     """
     record = job_record(attempt.folder)
     if record is None or record.job_id != state.job_id or record.exit_code is None:

@@ -24,7 +24,8 @@ class KnownCampaign:
     """A campaign file, or a results folder without a campaign file.
 
     name: the campaign's name; None if the campaign file has mistakes.
-    states: how many runs are in each state, according to the last command that asked Slurm.
+    states: how many runs have each state, as recorded by the last command that asked Slurm.
+        If there is a campaign file, an ended run counts by its outcome.
     problem: the first mistake in the campaign file or in the folder's records, or None.
     """
 
@@ -41,7 +42,7 @@ class KnownCampaign:
 
     @property
     def text(self) -> str:
-        """The first mistake in the campaign's files, or else how many runs are in each state."""
+        """The first mistake in the campaign's files, or else how many runs have each state."""
         counts = ", ".join(f"{count} {what}" for what, count in self.states.items())
         return self.problem or counts
 
@@ -49,7 +50,9 @@ class KnownCampaign:
 def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
     """Return the campaigns whose files or results are in a folder.
 
-    results: the results folder of all campaigns; if None, each campaign file determines its own.
+    Campaign files are also searched in subfolders, down to two levels.
+    results: the results folder of all campaigns; if None, each campaign file determines its
+    own.
     """
     campaigns = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
     results_in_use = {campaign.results for campaign in campaigns}

@@ -107,11 +107,11 @@ def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
 
 
 def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return the text of a table with a row per configuration; the list has only this text.
+    """Return a list with one text: a table with a row per configuration.
 
-    The list is empty if each configuration has a single run. At most `MOST_ROWS` configurations
-    have a row; a line below the table counts the others. Configurations whose runs are in different
-    states are preferred.
+    The list is empty if each configuration has a single run. The table has at most
+    `MOST_ROWS` (20) rows; a line below it counts the other configurations. If there are too
+    many, configurations whose runs differ in their states or outcomes are preferred.
     """
     members: dict[str, list[RunStatus]] = {}
     for status in statuses:
@@ -149,9 +149,10 @@ def _attention(
 ) -> str:
     """Return a table of the runs that need the user's attention.
 
-    These are runs that ended without completing, hang, are slow, or are running. A waiting run is
-    also shown if Slurm gives a reason for the wait. If the reason is ordinary, i.e. the run will
-    start without any action by the user, at most three such runs are shown.
+    These are failed, cancelled, hung, slow and running runs, and runs that wait for a
+    reason that Slurm reports. If a run waits for an ordinary reason, it will start without
+    any action by the user. So at most three of the runs with ordinary reasons are shown.
+    The table has at most `MOST_ROWS` (20) rows.
     """
 
     def rank(status: RunStatus) -> int | None:

@@ -61,8 +61,9 @@ def find_hung_runs(
 ) -> dict[str, HungRun]:
     """Return the runs that hang, by run id.
 
-    seconds_per_report: a function that returns the usual time between step reports of a run, or
-    None. It is called only for runs whose logs have not grown for `LEAST_SECONDS`.
+    seconds_per_report: a function that returns the usual time between two step reports of a
+    run, or None if it is unknown. It is called only for runs whose logs have not grown for
+    more than `LEAST_SECONDS` (one minute), because it may have to read a log.
     """
     running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}
@@ -100,7 +101,7 @@ def campaign_hung_runs(
 ) -> dict[str, HungRun]:
     """Return the runs of a campaign that hang, by run id.
 
-    A log is read only if it has not grown for `LEAST_SECONDS`.
+    A log is read only if it has not grown for more than `LEAST_SECONDS` (one minute).
     """
 
     def seconds_per_report(status: RunStatus) -> float | None:

@@ -1,23 +1,26 @@
 """Find runs much slower than comparable runs.
 
-How fast a model trains on a machine is unknown before it is measured. So a run is compared with
-measurements of the same configuration: first with its siblings, the runs of its campaign that
-differ from it only in `repeat`. If they do not show that it is slow, it is compared with its own
-earlier attempts, and then with the same run in earlier campaigns.
+How fast a model trains on a machine is unknown before it is measured. So a run is compared
+with measurements of the same configuration: first with its siblings, the runs of its
+campaign that differ from it only in `repeat`. If it is not slow compared with these, it is
+compared with its own earlier attempts, and then with the same run in earlier campaigns.
 
-The rule. A run's time is the median of its steps after the warm-up, if there are three reports or
-more: a single slow step, e.g. one with a checkpoint, does not change it. The usual time is the
-median of the other runs' times, which a minority of slow runs does not change. A run is slow if its
-time is both
+The rule. A run's time is the median of its step times after the warm-up. It needs at least
+three step reports. A single slow step, e.g. one with a checkpoint, does not change the
+median. The usual time is the median of the other runs' times, so a minority of slow runs
+does not change it. A run is slow if its time is both
 
-* more than 1.25 times the usual time. Repeats on sound nodes differ by a few percent; a GPU that
-  throttles, a link at half its rate, or another job on the node cost more than a quarter;
-* more than three standard deviations above the usual time. The deviation is 1.4826 times the median
-  absolute deviation. For normally distributed times this is the standard deviation, but a slow run
-  among the others does not increase it. The larger of two deviations is used: that of the other
-  runs' times, and that of single steps within the other runs. The second one is needed on a machine
-  whose steps vary much: two siblings may be equally fast by chance, and then a third sibling
-  would look slow.
+* more than 1.25 times the usual time. Repeats on sound nodes differ by a few percent. A GPU
+  that throttles, a link at half its rate, or another job on the node costs more than a
+  quarter;
+* more than three standard deviations above the usual time. The standard deviation is
+  estimated as 1.4826 times the median absolute deviation. For normally distributed times,
+  both are equal, but a slow run among the others does not increase the estimate.
+
+There are two median absolute deviations, and the larger one is used: the deviation of the
+other runs' times from each other, and the usual deviation of single steps within one of
+these runs. The second one is needed if the steps on a machine vary much: two siblings may
+be equally fast by chance, and then a third sibling would look slow.
 """
 
 import statistics
@@ -100,7 +103,7 @@ class SlowRun:
 
     @property
     def slower(self) -> str:
-        """The ratio as text: a number and a multiplication sign."""
+        """The ratio as text, e.g. 1.4 and a multiplication sign."""
         return f"{shown(self.ratio, _SHORT)} {_TIMES}"
 
     def __str__(self) -> str:
@@ -130,7 +133,10 @@ def kind_of(run: Run) -> str:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the median absolute deviation of one value or more from their median."""
+    """Return the median absolute deviation of values from their median.
+
+    `values` must not be empty.
+    """
     middle = statistics.median(values)
     return statistics.median(abs(value - middle) for value in values)
 

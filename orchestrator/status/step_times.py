@@ -118,7 +118,11 @@ class EarlierRuns:
 def attempt_times(
     planned: PlannedRun, attempt: Attempt, warmup: Warmup, *, complete: bool
 ) -> StepTimes | None:
-    """Return the step times of an attempt; None if its log has too few, or cannot be read."""
+    """Return the median and the deviation of an attempt's step times after the warm-up.
+
+    Returns None if the log cannot be read, or has fewer than three step times, or if their
+    median is 0.
+    """
     run = planned.run
     try:
         read = read_attempt_log(attempt, run.framework, configured(run), warmup, complete=complete)

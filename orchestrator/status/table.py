@@ -217,10 +217,12 @@ def word(status: RunStatus) -> str:
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: how many runs are in each state, and the GPU-hours used.
+    """Return one line: how many runs have each outcome or state, and the GPU-hours used.
 
-    The GPU-hours are left out if no run has a state from Slurm.
-    gone: labels of started runs that are no longer in the campaign file; the line has their number.
+    A run counts by its outcome, or by its state if it has no outcome yet. The GPU-hours are
+    left out if no run has a state from Slurm.
+    gone: labels of started runs that are no longer in the campaign file; the line has their
+    number.
     """
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:

@@ -149,9 +149,9 @@ class Watch:
         return time.monotonic() - self._asked_at >= ASK_SECONDS
 
     def _read_records(self, planned: PlannedRun) -> None:
-        """Read the status of a run and keep it, unless the kept status cannot have changed.
+        """Read the status of a run if it may have changed since it was last read, and keep it.
 
-        It cannot have changed if the run has ended and has no new attempt.
+        The status cannot change any more if the run has ended and has no new attempt.
         """
         earlier = self._statuses.get(planned.run_id)
         number = self._store.run(planned.run_id).next_number

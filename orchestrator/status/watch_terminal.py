@@ -69,7 +69,7 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
 
 
 def picture(look: Look, console: "Console") -> "RenderableType":
-    """Draw a snapshot so that it is not higher or wider than the terminal."""
+    """Return a snapshot as text that is not higher or wider than the terminal."""
     from rich.text import Text
 
     width, height = console.size

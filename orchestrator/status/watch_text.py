@@ -26,10 +26,10 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a run's state in Slurm's words, with one detail in brackets if there is one.
+    """Return a run's state in Slurm's words, with a detail if there is one: `FAILED (oom)`.
 
-    The detail is the outcome, if it follows from the log and not from the state. Otherwise it is
-    the reason why the run waits or is not started, or the number of restarts.
+    The detail is the outcome, if it follows from the log and not from the state. Otherwise
+    it is the reason why the run waits or is not started, or the number of restarts.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -150,9 +150,9 @@ def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) ->
 
 
 def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
-    """Return whether the values that the table shows of a run have changed since `before`.
+    """Return whether the table would show other values of a run than before.
 
-    before: the run as it was last shown; None if it was never shown.
+    before: the run in the previous snapshot; None if it was never shown.
     """
     return before is None or _shown_values(run) != _shown_values(before)
 

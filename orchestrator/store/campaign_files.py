@@ -17,7 +17,10 @@ _MOST_BYTES = 200_000
 
 
 def is_campaign_file(path: Path) -> bool:
-    """Return whether a file looks like a campaign: YAML with a name, and runs or defaults."""
+    """Return whether a file looks like a campaign file.
+
+    That is a YAML file with the key `name`, and with `defaults`, `matrix` or `include`.
+    """
     if path.suffix not in _SUFFIXES or not path.is_file():
         return False
     try:

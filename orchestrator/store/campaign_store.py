@@ -1,23 +1,25 @@
 """The layout of the folder results/; only this module and `folders` contain its file names.
 
+"on Slurm" marks files that exist only if the campaign runs on Slurm.
+
 results/<campaign>/campaign.json         the last submission: run ids, labels, warm-up
-results/<campaign>/submit.lock           held while a submit is running
-results/<campaign>/cancels/<mark>.json   on Slurm: written by `cancel` for a running submit
-results/<campaign>/report.md, .csv, …    derived; can be made again
-results/<campaign>/rehearsal/            the same for rehearsals, which measure nothing
+results/<campaign>/submit.lock           a lock, held while a submit is running
+results/<campaign>/cancels/<mark>.json   on Slurm: the runs that `cancel` ends in a running submit
+results/<campaign>/report.md, .csv, …    the report; it can be written again from the logs
+results/<campaign>/rehearsal/            the same files for rehearsals, which measure nothing
 results/<campaign>/<run>/run.json        the run's parameters and sizes
-results/<campaign>/<run>/job.sh, …       what runs
-results/<campaign>/<run>/run.lock        held while the run is supervised
+results/<campaign>/<run>/job.sh, …       the run's job script and configuration files
+results/<campaign>/<run>/run.lock        a lock, held while the run is supervised
 results/<campaign>/<run>/attempt-<n>/    one start of the run
-    attempt.json                         who started it, when, on which devices
+    attempt.json                         its supervisor, start time and devices
     output.log                           its output
     gpus-<node>.csv                      samples of nvidia-smi, see `gpu_samples`
     ended.json                           how it ended; missing until it ends
-    intent.json                          on Slurm: the batch with which it is submitted
-    job.sh                               on Slurm: the submitted script
-    slurm.json                           on Slurm: its last reported state; missing until it starts
+    intent.json                          on Slurm: the batch of runs with which it is submitted
+    job.sh                               on Slurm: the submitted job script
+    slurm.json                           on Slurm: its last state; missing until its job starts
     job.json                             on Slurm: when its job began, and how its job script ended
-results/<campaign>/submissions/<batch>/  one call of sbatch
+results/<campaign>/submissions/<batch>/  a batch of runs, i.e. one call of sbatch
     batch.json                           its runs; written before sbatch is called
     script.sh                            the script for Slurm; renamed to job-<id>.sh when its job
                                          begins, or to withdrawn.sh if no job may begin any more
@@ -120,7 +122,8 @@ class CampaignStore:
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
         """Provide a temporary file that contains an intent, until the `with` block ends.
 
-        All attempts that are created with this intent share the file.
+        All attempts that are created with this intent share the file, so that the intent is
+        written to the disk only once.
         """
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
@@ -152,9 +155,10 @@ class CampaignStore:
         return {"run.json": json_text(record)}
 
     def save_run(self, planned: PlannedRun, texts: Mapping[str, str]) -> RunFolder:
-        """Write a run's folder, all files or none; `texts` are the files' contents by name.
+        """Write the files of a run's folder; `texts` are the files' contents by name.
 
-        Raises UserError if the folder cannot be written.
+        A new folder is made with all files or not at all. In an existing folder, files are
+        replaced one after another. Raises UserError if a file cannot be written.
         """
         folder = self.run(planned.run_id)
         with disk_errors(folder.path):
@@ -176,7 +180,7 @@ class CampaignStore:
 
     @property
     def submitted_at(self) -> float:
-        """Return when the campaign was last submitted, in seconds since 1970; 0 if never."""
+        """When the campaign was last submitted, in seconds since 1970; 0 if never."""
         with suppress(OSError):
             return (self.path / "campaign.json").stat().st_mtime
         return 0.0

@@ -198,7 +198,11 @@ class RunFolder:
         return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in scripts}
 
     def attempts(self) -> list[Attempt]:
-        """Return the run's attempts, oldest first, without attempts that never started."""
+        """Return the run's attempts, oldest first.
+
+        Attempts that ended before they started are left out: those that Slurm never
+        received, and those that were given up.
+        """
         attempts = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
         return [
             attempt

@@ -1,4 +1,4 @@
-"""The state of a Slurm job that Slurm's commands report and slurm.json stores."""
+"""The state of a Slurm job, as Slurm's commands report it and as slurm.json stores it."""
 
 from dataclasses import dataclass, replace
 

@@ -25,10 +25,11 @@ _TOLD_OTHERWISE = DERIVED | {"model"}
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    There are two such cases:
-    - this version does not know the framework of the run;
-    - the run that it builds has another id, e.g. because it does not know a recorded parameter.
-    A parameter that the record lacks, because it was added later, gets its default.
+    For example, this version may not know the framework of the run, or not accept its
+    parameters. Or the run that it builds has another id, because it does not know a
+    recorded parameter.
+    If the record lacks a parameter, because a later version added it, the parameter gets
+    its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:

@@ -104,10 +104,13 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The plan to submit an attempt to Slurm: its batch of runs, host and time.
+    """The record that an attempt will be submitted to Slurm; written before sbatch is called.
 
-    The record is on disk before sbatch is called. `batch` is also the job's name. chained: whether
-    the attempt depends on another run; then Slurm cancels it if that run does not complete.
+    batch: the name of the batch of runs that contains the attempt; also the name of its Slurm
+    job.
+    host: the machine that calls sbatch. created_at: when the record was made.
+    chained: whether the attempt depends on another run. Slurm cancels a chained attempt
+    if the other run does not complete.
     """
 
     batch: str
@@ -186,7 +189,7 @@ class Attempt:
 
     @property
     def log(self) -> Path:
-        """The path of the job's output, stdout and stderr together."""
+        """The path of the attempt's log, which contains stdout and stderr of the job script."""
         return self.folder / "output.log"
 
     @property
@@ -222,7 +225,10 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of submitting a batch of runs: the job's id, or None without a job."""
+    """The result of submitting a batch of runs.
+
+    job_id: the id of the batch's Slurm job; None if the job does not exist.
+    """
 
     job_id: str | None
     recorded_at: str

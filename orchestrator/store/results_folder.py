@@ -34,9 +34,11 @@ def folder_of(file: Path) -> Path:
 def results_folder(folder: Path) -> Path:
     """Return the results folder for the campaign files in `folder`.
 
-    This is the nearest folder named `results` in `folder` or in its parents. The search ends at the
-    root of the repository, or at the home directory. Outside both, only `folder` is searched.
-    If no such folder exists, the result is the path of a new one in `folder`; it is not created.
+    This is the nearest folder named `results` in `folder` or in its parents. The search ends at
+    the root of the git repository that contains `folder`. Outside a repository, it ends at the
+    home directory. If `folder` is in neither, only `folder` is searched. If the search finds
+    nothing, the result is the path `results` in `folder`. The function does not create this
+    folder.
     """
     return next(_existing(folder), folder.resolve() / RESULTS)
 
@@ -44,10 +46,12 @@ def results_folder(folder: Path) -> Path:
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
     """Return the folders with started runs of a campaign, outside the results folder `used`.
 
-    The search covers the folders named `results` in `folder`, in the current directory, and in the
-    parents of both, up to the root of the repository or the home directory. An earlier version of
-    teralog wrote results in the current directory.
     name: the campaign's name. run_ids: the ids of its runs. folder: the folder of its file.
+
+    The search covers the folders named `results` in `folder`, in the current directory, and in
+    the parents of both. Parents are searched up to the root of the git repository or to the
+    home directory. The current directory is searched because an earlier version of teralog
+    wrote its results there.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(results for results in near if results.resolve() != used.resolve())
@@ -70,9 +74,10 @@ def _existing(folder: Path) -> Iterator[Path]:
 
 
 def _searched(folder: Path) -> list[Path]:
-    """Return a folder and its parents, up to the root of the git repository or the home directory.
+    """Return a folder and its parents, up to the root of the git repository that contains it.
 
-    Outside both, only the folder itself is returned.
+    Outside a repository, the list ends at the home directory. If the folder is in neither, the
+    list contains only the folder.
     """
     upwards = [folder, *folder.parents]
     repositories = (parent for parent in upwards if os.path.exists(parent / ".git"))  # noqa: PTH110

@@ -9,9 +9,10 @@ SUBMISSION = "campaign.json"
 
 
 def submitted_warmup(campaign: Path) -> Warmup | None:
-    """Return the warm-up in the campaign.json of a campaign's folder; None if there is none.
+    """Return the warm-up in the campaign.json of a campaign's folder.
 
-    Raises UserError if the file is damaged, ValueError if the warm-up is not valid.
+    Returns None if the file does not exist, or contains no warm-up. Raises UserError if the
+    file is damaged, and ValueError if the warm-up is not valid.
     """
     written = (read_json(campaign / SUBMISSION) or {}).get("warmup")
     return None if written is None else Warmup.parse(written)

@@ -129,12 +129,13 @@ class Allocation:
         return None
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return environment variables for a job script, so that it uses only the nodes of its run.
+        """Return environment variables that make a job script use only the nodes of its run.
 
-        With these variables, the script runs as if the run had a job of its own. srun does not read
-        a list of nodes from a variable. So one of the variables defines a bash function `srun`,
-        which calls srun with the list. The function also limits the memory of each job step to the
-        run's part. Otherwise the step would wait until other steps on its nodes end.
+        With these variables, the script runs as if the run had its own job. srun cannot read the
+        list of nodes from a variable. So one of the variables defines a bash function `srun`, which
+        calls srun with the list as an option. The function also limits the memory of each job step
+        to the run's part of the memory. Without this limit, a step would take all memory of its
+        nodes, and would wait until other steps on these nodes end.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -191,11 +192,12 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
 
 
 def _srun(options: Sequence[str], *, shared: bool) -> str:
-    """Return the body of a bash function that calls srun with `options` before its own arguments.
+    """Return the body of a bash function that calls srun with additional options.
 
-    shared: whether other runs may use GPUs of the run's nodes. Then the function does not start job
-    steps with `--overlap`, which scripts use to watch the run's GPUs. Such a step would get the
-    first GPUs of the node, which may belong to another run.
+    options: the options that srun gets before the arguments of the bash function.
+    shared: whether other runs may use GPUs of the run's nodes. If so, the function ignores
+    calls with `--overlap`. Scripts use such calls to watch the run's GPUs, but the job step
+    would get the first GPUs of the node, which may belong to another run.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -210,8 +212,8 @@ def _shares(node: Node) -> int:
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
     """Return how many shares of `node` a run needs: enough for the run's GPUs and for its cores.
 
-    asked: the options of sbatch in the run's job script. If the run needs whole nodes, returns the
-    number of all shares of the node.
+    asked: the sbatch options in the run's job script. If the run needs whole nodes, e.g.
+    because of `--exclusive`, the result is the number of all shares of the node.
     """
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
@@ -263,10 +265,11 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
 
 
 def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the sbatch options that an allocation can have only once, with their values.
+    """Return the sbatch options that must be the same for all runs, e.g. `--partition`.
 
-    all_asked: for each run, its options. Raises UserError if two runs have different values of such
-    an option.
+    An allocation can have only one value of each of these options. all_asked: for each run, its
+    sbatch options with their values. Raises UserError if two runs have different values of one
+    of these options.
     """
     options: dict[str, str] = {}
     for option, value in (pair for asked in all_asked for pair in asked.items()):

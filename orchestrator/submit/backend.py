@@ -12,11 +12,11 @@ from orchestrator.store.campaign_store import CampaignStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """The options that control how runs are started; None for options that the user did not give.
+    """The options that control how runs are started.
 
-    slots: how many runs may run at once on this machine.
+    slots: how many runs may run at once on this machine; None if the user did not give it.
     oversubscribe: whether a run may have more ranks than this machine has cores.
-    blocks: how many blocks of an interleaved order to start now.
+    blocks: how many blocks of an interleaved order to start now; None for all blocks.
     wait: if Slurm accepts only some runs now, whether to submit the other runs later.
     overrun: whether to start a run whose time limit exceeds the time left in the allocation.
     sbatch: options for jobs on a Slurm cluster.

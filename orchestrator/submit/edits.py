@@ -15,11 +15,11 @@ _LISTED = 5
 
 
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Return phrases on how the campaign's runs differ from those of the last submission.
+    """Return phrases on how the campaign's runs differ from the runs of its last submission.
 
-    A phrase is e.g. `2 changed (...)`, `3 new (...)` or `1 gone (...)`. A run counts as changed if
-    another run with its label was submitted before. Runs that are gone are listed only if they were
-    started, because only started runs have results.
+    A phrase is e.g. `2 changed (...)`, `3 new (...)` or `1 gone (...)`. A run counts as changed
+    if the last submission had a run with the same label, but with another id. Runs that are
+    gone are listed only if they were started, because only started runs have results.
     """
     before = store.submitted_runs()
     now = {planned.run_id for planned in campaign.runs}

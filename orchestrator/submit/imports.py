@@ -47,9 +47,10 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Yield a sentence for each framework that imports modules which the Python of the runs lacks.
 
-    Nothing is checked if the cluster profile has modules, set-up lines or a container, or if it has
-    its own Python and uses Slurm. Then only a rehearsal can check, because the environment exists
-    only in the jobs.
+    The sentence contains the command that installs the modules. Nothing is checked if the
+    environment of the runs exists only in their jobs. This is so if the cluster profile has
+    modules, set-up lines or a container, or has its own Python and uses Slurm. Then only a
+    rehearsal can check the modules.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:
@@ -87,9 +88,9 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return for each module name the extra of the teralog package that installs the module.
+    """Return for each module the extra of teralog that installs it, e.g. X for `teralog[X]`.
 
-    A module without such an extra is left out.
+    The keys are module names. A module that no extra installs is left out.
     """
     return {
         package.name: package.extra

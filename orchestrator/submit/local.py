@@ -137,9 +137,10 @@ class LocalSession:
         return free, len(runs) - len(free)
 
     def _slots(self, options: StartOptions) -> int | None:
-        """Return how many runs may run at once; 1 for an interleaved order; None without a limit.
+        """Return how many runs may run at once; None without a limit.
 
-        Raises UserError for an interleaved order with another value of --slots.
+        The result is 1 for an interleaved order. Raises UserError if the order is interleaved and
+        `--slots` is not 1.
         """
         if self.campaign.order_seed is None:
             return options.slots

@@ -25,8 +25,9 @@ def memory_advice(
 ) -> Iterator[str]:
     """Yield advice about runs that ran out of memory, once for runs that differ only in `repeat`.
 
-    memory: the value of `retry --memory`; None if the user did not give it. If the user gave it,
-    the advice contains no amount of host memory.
+    memory: the value of `retry --memory`; None if the user did not give it. If the user gave
+    it, a run on Slurm that ran out of host memory gets no advice, because the user has already
+    decided how much memory the run gets.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [

@@ -16,16 +16,16 @@ def rehearsal_order(
 ) -> dict[str, Any]:
     """Return the instructions for `workloads/rehearsal.py`.
 
-    paths: the user's absolute paths, by option. written: the absolute paths of the configuration
-    files in the run's folder.
+    paths: the absolute paths of the files and folders that the run's options name, by option.
+    written: the absolute paths of the configuration files in the run's folder.
 
     These keys of the instructions need an explanation:
     accepted: the options that the program accepts; None if unknown.
     refuses: whether the program ends if it gets an option that is not in `accepted`. This is
     certain only if `accepted` was read from the source of exactly this program.
     imports: the modules that the program and its launcher need, as far as known.
-    extras: by module, the extra of teralog that installs the module.
-    ask: the file that asks the program itself about its arguments; None if there is none.
+    extras: for each module, the extra of teralog that installs it.
+    ask: the Python file that asks the program about its arguments; None if there is none.
     order: facts about the run for the file in `ask`, e.g. the number of ranks.
     """
     framework = FRAMEWORKS[run.framework]

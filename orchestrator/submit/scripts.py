@@ -145,11 +145,11 @@ def _srun_options(run: Run, cluster: Cluster) -> list[str]:
 
 
 def _mounts(campaign: Campaign, folder: Path) -> list[str]:
-    """Return the mounts of a run's container: the run's folder, and those of the profile.
+    """Return the mounts of a run's container: the run's folder, and the mounts of the profile.
 
-    In a rehearsal, the container also mounts the file of the checker. The list is empty without a
-    container, and for uenv. Raises UserError if one of teralog's own paths contains `:` or `,`,
-    because a container cannot mount such a path.
+    In a rehearsal, the container also mounts the file rehearsal.py. The list is empty without a
+    container, and for a container whose runtime is uenv. Raises UserError if the path of the
+    run's folder or of rehearsal.py contains `:` or `,`, because a container cannot mount it.
     """
     container = campaign.cluster.container
     if container is None or container.runtime == "uenv":
@@ -164,11 +164,11 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return the call of the program that binds ranks to cores; None if ranks are not bound.
+    """Return how to call the program that binds ranks to cores; None if ranks are not bound.
 
-    program: the path of the program.
-    words: its first arguments: the kind of binding, `numa` or `custom`, and the values of that
-    kind. After these arguments comes the command of the rank.
+    The result has two keys. program: the path of the program.
+    words: the program's first arguments: `numa` or `custom`, and then the values that this kind
+    of binding needs. The job script adds the command of the rank after these arguments.
     """
     if cluster.binding == "none":
         return None
@@ -206,12 +206,12 @@ def _rehearsal(folder: Path) -> dict[str, str]:
 
 
 def _output_pattern(folder: Path) -> str:
-    """Return the path for the output of a Slurm job, as sbatch expects it.
+    """Return the path for the output of a Slurm job, in the form that sbatch reads.
 
-    The path contains `%j`, which sbatch replaces by the job's id. Each `%` of the folder is
-    doubled, because sbatch then reads it as a plain `%`. If the folder's path contains a backslash,
-    sbatch replaces nothing in the path. Then the path has no id, and only the backslashes are
-    doubled.
+    folder: the folder of the output. The path contains `%j`, which sbatch replaces with the
+    job's id. Each `%` of `folder` is doubled, because sbatch reads `%%` as a plain `%`. If
+    `folder` contains a backslash, sbatch replaces nothing in the path. Then the function adds
+    no `%j`, and doubles only the backslashes.
     """
     text = str(folder)
     if "\\" in text:

@@ -41,9 +41,9 @@ class SlurmBackend:
     ) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit; first wait until an active submit ends.
 
-        On a file system without locks, the submit works without the lock, which only saves time.
-        Raises UserError if the active submit does not end in time, or if the path of the log folder
-        contains a variable that is not set.
+        If the file system has no locks, the submit works without the lock. The claims of runs still
+        ensure that each run is submitted only once. Raises UserError if the active submit does not
+        end in time, or if the path of the log folder contains a variable that is not set.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -161,12 +161,14 @@ def batch_line(
 ) -> list[str]:
     """Return the sbatch command for a job that gets an allocation and runs `submit` in it.
 
-    submit: the words of the command `teralog submit --here` with its options. The allocation is
-    large enough for the runs, as in `salloc_line`. For an interleaved campaign, the command submits
-    an array of such jobs, so that each block of runs has its own allocation. Jobs of one campaign
-    run one after another, even if several commands submitted them, because they have the same name
-    and the dependency `singleton`. Raises UserError if the campaign's cluster has no allocations,
-    or if `runs` is empty.
+    submit: the words of the command `teralog submit --here` with its options.
+    time_limit_seconds and the size of the allocation: as in `salloc_line`.
+
+    For an interleaved campaign, the command submits an array of jobs, so that each block of
+    runs has its own allocation. The jobs of an array run one after another, because at most one
+    task may run at a time. The same is true for the jobs of several commands: they have the
+    same name, and Slurm's dependency `singleton` lets a job wait for earlier jobs of its name.
+    Raises UserError if the campaign's cluster has no allocations, or if `runs` is empty.
     """
     _require_allocations(campaign, runs)
     parts = [runs]
@@ -200,10 +202,10 @@ def _asking_for(
 ) -> list[str]:
     """Return the sbatch or salloc options for an allocation in which one group of runs can run.
 
-    parts: the groups of runs; each group gets its own allocation with the same options. So the
-    nodes are enough for every run of all groups, and the time is enough for the group with the
-    longest total time. time_limit_seconds: a time limit that replaces this computed time; None to
-    keep it.
+    parts: the groups of runs. Each group gets an allocation with the same options. So the nodes
+    are enough for every run, and the time is enough for the group that takes longest.
+    time_limit_seconds: the time limit to use instead of this computed time; None to use the
+    computed time.
     """
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part

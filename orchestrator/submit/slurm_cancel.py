@@ -50,10 +50,11 @@ def cancel_runs(
 ) -> Iterator[tuple[PlannedRun, str]]:
     """Cancel all runs at once, wait until they end, and yield each run with its state.
 
-    If a submit is active on the runs, this call stops it and waits for its end. Runs that have
-    ended are left out. state: cancel only runs in this state; None for any state. Runs that were
-    never submitted are marked as cancelled if `state` is None. Raises UserError if Slurm gives no
-    answer. At the end, raises UserError with all runs that could not be cancelled.
+    Runs that have already ended are left out. If a submit is active on the runs, this call
+    stops it and waits until it ends.
+    state: cancel only runs in this state; None for any state. With None, runs that were never
+    submitted are recorded as cancelled. Raises UserError if Slurm gives no answer. At the end,
+    raises UserError with all runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None
@@ -101,8 +102,8 @@ class _Look:
     def is_meant(self, state: str | None) -> bool:
         """Return whether this run is in the requested state and can be cancelled.
 
-        state: the requested state; None for any state. A run that is being submitted counts as
-        PENDING. A run whose job Slurm no longer knows cannot be cancelled.
+        state: the requested state; None for any state. A run that a submit is submitting now counts
+        as PENDING. A run whose job Slurm no longer knows cannot be cancelled.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")
@@ -138,6 +139,12 @@ def _cancel(
     marked: bool,
 ) -> tuple[dict[str, str], list[str]]:
     """Cancel the runs of `looks` and wait until they end.
+
+    looks: the runs to cancel, with their recorded states. state: the state that the user
+    requested; None for any state. tell: takes messages for the user.
+    marked: whether `teralog cancel` has left a mark that stops an active submit. Without a mark
+    and with `state` None, this call waits until the submit ends, because it may still submit
+    the runs.
 
     Returns the state of each run, by run id, and a list of sentences about failures.
     """
@@ -219,10 +226,11 @@ def _mark_not_started(
     store: CampaignStore,
     refusals: dict[str, str],
 ) -> None:
-    """Record for each run that was not started that it is cancelled.
+    """Record each run that was not started as cancelled.
 
     A run that Slurm removed from its queue because an earlier run failed counts as not started.
-    refusals: changed in place: gets a sentence for each run that could not be recorded, by run id.
+    refusals: changed in place. For each run that could not be recorded, the function adds a
+    sentence with the reason, by run id.
     """
     for look in looks:
         if look.run_id in refusals or look.state != NOT_STARTED:
@@ -243,7 +251,7 @@ def _mark_not_started(
 def _close_abandoned(campaign: Campaign, store: CampaignStore) -> list[str]:
     """Close the attempts that killed submits left open.
 
-    Returns a sentence for each submission that stays unresolved.
+    Returns a sentence for each submission for which it is still unknown whether it has a job.
     """
     lock = None
     with suppress(OSError):

@@ -1,10 +1,11 @@
 """Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
-A submit claims a run by making its attempt's folder, which only one submit can do. From the
-beginning, the folder contains the name of its batch of runs, i.e. of the sbatch call. The folder of
-the batch of runs, with the script, exists before sbatch is called with this name. So the next
-submit can find the job of an interrupted submit, or withdraw the batch of runs. If Slurm accepts a
-job after its batch of runs was withdrawn, the job ends before it runs anything.
+A submit claims a run by making the folder of its attempt. Only one submit can make this
+folder. The folder contains, from its creation, the name of the batch of runs that one
+sbatch call will submit. The batch also has its own folder, with the script, and this folder
+exists before sbatch is called. So the next submit can find the job of an interrupted submit
+by the name. If there is no job, it withdraws the batch of runs: a job that Slurm accepts
+later ends before it runs anything.
 """
 
 import secrets
@@ -38,9 +39,10 @@ _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 
 
 class _LimitError(UserError):
-    """Slurm refuses to accept more jobs at this time.
+    """Raised if Slurm accepts no more jobs at this time, because a limit is reached.
 
-    submitted: how many runs of the current group were submitted before Slurm refused the rest.
+    submitted: how many runs of the current group were submitted before Slurm refused the
+    others.
     """
 
     def __init__(self, refused: RefusedError, submitted: int = 0) -> None:
@@ -80,9 +82,10 @@ class SlurmSession:
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Submit `runs`, and yield a line for each job.
 
-        Raises UserError if Slurm refuses a job. The message contains the jobs that were submitted
-        before, and how many runs they have. Also raises UserError for `order: interleaved`, because
-        the runs then need one allocation together, and not a job each.
+        Raises UserError if Slurm refuses a job. The message contains the ids of the jobs that were
+        submitted before, and how many runs were submitted. Also raises UserError for
+        `order: interleaved`, because these runs must share one allocation. They cannot be separate
+        jobs.
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
@@ -155,7 +158,10 @@ class SlurmSession:
         self._refuse_missed([run for run in fitting if run.run_id not in places])
 
     def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
-        """Raise UserError if `teralog cancel` named some of `runs`; these were not submitted."""
+        """Raise UserError if `teralog cancel` named some of `runs`.
+
+        runs: runs that this submit did not submit. The message explains why, and how to start them.
+        """
         named = self._named()
         if missed := sum(run.run_id in named for run in runs):
             them = "it" if missed == 1 else "them"
@@ -174,9 +180,9 @@ class SlurmSession:
     ) -> list[Script]:
         """Return the job scripts of runs, each with the id of the run that must complete first.
 
-        That run is the nearest earlier run of the series that has not ended; the id is None if
-        there is none. texts: the text of each job script, by run id. queued: the ids of runs in
-        Slurm's queue.
+        A run of a series must wait for the nearest earlier run of the series that has not ended.
+        The id is None if there is no run to wait for. texts: the text of each job script, by run
+        id. queued: the ids of runs in Slurm's queue.
         """
         unended = {run.run_id for run in runs}.union(queued)
 
@@ -340,8 +346,9 @@ class SlurmSession:
     ) -> None:
         """Raise _CancelledError if `teralog cancel` names one of the claimed runs.
 
-        Before that, the method releases all claimed runs. It must be called after the runs were
-        claimed. Then a `cancel` that begins later finds the claims, and waits for this submit.
+        Before it raises the error, the method releases all claimed runs. Call this method only
+        after the runs were claimed. Then a `cancel` that begins later finds the claims, and waits
+        until this submit ends.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return
@@ -352,10 +359,11 @@ class SlurmSession:
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
-        """Return the receipt of a job that sbatch created although it reported an error.
+        """Handle an error of sbatch: return the receipt of the job if sbatch created one anyway.
 
-        Raises UserError if sbatch created no job, or if Slurm does not answer. Raises _LimitError
-        instead if sbatch created no job, but may accept fewer runs.
+        refused: the error. If sbatch created no job, raises UserError. If Slurm may accept fewer
+        runs, this error is a _LimitError. Also raises UserError if Slurm does not answer whether a
+        job exists, or if the receipt cannot be written.
         """
         message = str(refused)
         try:
@@ -396,10 +404,10 @@ class SlurmSession:
 
 
 def _comment(run_id: str, labels: Mapping[str, str]) -> str:
-    """Return the comment that squeue shows for a run's job or array task: the run's id and label.
+    """Return the comment that squeue shows for the job of a run: the run's id and its label.
 
-    A job array is submitted with another comment. When one of its tasks starts, the task replaces
-    its own comment by that of its run.
+    A job array gets another comment when it is submitted: the number of its runs. When a task
+    of the array starts, it sets its comment to the comment of its run.
     """
     return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 

@@ -142,7 +142,8 @@ class _EmptyModule(ModuleType):
 class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Lets Python import an empty package instead of each package that may be missing.
 
-    These are all packages outside the standard library and the program's folder.
+    A package may be missing if it is neither in the standard library nor in the program's
+    folder.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -121,13 +121,13 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
 
 def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the sections whose key `type` was removed.
+    """Return a configuration without the sections that lost their key `type`.
 
-    some: the configuration after keys were removed from it. whole: the configuration before.
+    whole: the original configuration. some: the same configuration after keys were removed.
 
-    The search for the cause of a refusal removes keys one by one. If it removes the `type` of a
-    section, e.g. of the optimizer, DeepSpeed would refuse the rest of this section for a new
-    reason.
+    The search for the cause of a refusal removes keys one by one. If a section, e.g. the
+    optimizer, loses its `type`, DeepSpeed refuses the section for a new reason, which would
+    hide the cause. So the whole section is removed.
     """
 
     def is_kept(key: str, section: Any) -> bool:
@@ -234,7 +234,8 @@ class _Kernels:
 def _replace_kernels() -> None:
     """Replace DeepSpeed's compiled extensions by functions that compute nothing.
 
-    Also make DeepSpeed accept fp16 and bf16 on this machine.
+    Also make DeepSpeed accept fp16 and bf16 on this machine, because the run itself uses GPUs,
+    and `teralog plan` checks whether these GPUs have the two types.
     """
     from deepspeed.ops.op_builder import builder
 
@@ -308,8 +309,9 @@ def _refusals_in(
 def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
     """Return the dotted path of the key about which pydantic raised an error; None if unknown.
 
-    where: the path of the key within its section. title: the name of the section's class; it
-    contains the section's name.
+    where: the path of the key within its section, as pydantic reports it. title: the name of
+    the class that describes the section, e.g. DeepSpeedZeroConfig. It contains words of the
+    section's name, and so shows which section is meant.
     """
     paths = [path for path, _ in leaves_of(config)]
     candidates = [
@@ -362,7 +364,8 @@ def _find_monitors(config: Mapping[str, Any]) -> None:
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the sections that a small model on the CPU cannot check.
 
-    Offloading to NVMe is replaced by offloading to the CPU.
+    These are, e.g., sections that depend on the user's model or data. Offloading to NVMe is
+    replaced by offloading to the CPU.
     """
     taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
     taken = copy.deepcopy(taken)
@@ -404,7 +407,11 @@ def _take_a_step(config: dict[str, Any]) -> None:
 
 
 def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
-    """Return the optimizer that a program usually makes if DeepSpeed's configuration has none."""
+    """Return an optimizer for a model whose DeepSpeed configuration contains none.
+
+    It is the optimizer that programs usually make then: AdamW of torch, or DeepSpeedCPUAdam if
+    the configuration offloads the optimizer.
+    """
     import torch
 
     zero = config.get("zero_optimization")

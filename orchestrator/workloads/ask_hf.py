@@ -1,11 +1,12 @@
 """Check with Hugging Face's own classes whether they accept the arguments of a run.
 
-The command is `python ask_hf.py ORDER.json`. ORDER.json describes the runs to check; the last line
-of the output is JSON with the result for each run. If a program parses its arguments with
-HfArgumentParser, the program is not run. Instead, its dataclasses are taken from its file and
-parsed together with TrainingArguments. Any other program is run until it has made its
-TrainingArguments. Then the Trainer completes the DeepSpeed configuration, and DeepSpeed checks the
-result as in ask_deepspeed.py.
+The command is `python ask_hf.py ORDER.json`. ORDER.json describes the runs to check; the
+last line of the output is JSON with the result for each run. If a program parses its
+arguments with HfArgumentParser, the program is not run. Instead, its dataclasses are read
+from its file, and they parse the arguments together with TrainingArguments. Any other
+program is run until it has made its TrainingArguments. Then the Trainer fills in the
+DeepSpeed configuration, and DeepSpeed checks the complete configuration as in
+ask_deepspeed.py.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ _Thing = Union["tuple[str, ...]", ask_deepspeed.Leaf]
 
 
 class _MadeError(BaseException):
-    """Raised to stop a program after it has made its TrainingArguments, which it contains."""
+    """Raised to stop a program after it has made its TrainingArguments.
+
+    arguments: these TrainingArguments.
+    """
 
     def __init__(self, arguments: Any) -> None:
         super().__init__()
@@ -132,9 +136,9 @@ def _without(
 ) -> Iterator[_Thing]:
     """Yield the options and keys that were not refused.
 
-    things: all options of the command line and keys of the DeepSpeed configuration, with values.
-    problems: the refusals. A refused key that the Trainer can fill in is also yielded, with the
-    value `auto`.
+    things: all options of the command line and all keys of the DeepSpeed configuration, with
+    their values. problems: the refusals. A refused key is yielded, too, if the Trainer can fill
+    it in; its value is then `auto`.
     """
     messages = {problem.argument: problem.message for problem in problems}
     for thing in things:
@@ -158,7 +162,8 @@ def _name(thing: _Thing) -> str:
 def _stand_for_gpus(transformers: Any, world_size: int) -> None:
     """Make TrainingArguments behave as if this process had the GPUs of the run.
 
-    Every instance that is made later has the run's world size, and accepts bf16 and tf32.
+    All TrainingArguments that are made later have the run's world size, and accept bf16 and
+    tf32.
     """
     from transformers import training_args
 
@@ -383,7 +388,8 @@ def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
 def _model_config(parsed: Sequence[Any]) -> Any:
     """Return the model's configuration, if the arguments contain a model type and its sizes.
 
-    Otherwise return a configuration with an arbitrary hidden size.
+    Otherwise return a configuration with an arbitrary hidden size. The Trainer computes buffer
+    sizes from the hidden size, so the configuration must contain one.
     """
     import transformers
 

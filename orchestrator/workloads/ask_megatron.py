@@ -1,12 +1,12 @@
 """Check with Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-The command is `python ask_megatron.py ORDER.json`. ORDER.json describes the runs to check; the last
-line of the output is JSON with the result for each run. The user's own program, e.g.
-`pretrain_gpt.py`, is run up to the call that trains. The program parses its arguments and validates
-them. Then its groups of ranks are set up over a fake process group of the run's world size. At
-last, its TransformerConfig, OptimizerConfig and DistributedDataParallelConfig are made. An error in
-these steps is reported as a problem of the run, unless its cause is this machine, e.g. a missing
-package or GPU.
+The command is `python ask_megatron.py ORDER.json`. ORDER.json describes the runs to check;
+the last line of the output is JSON with the result for each run. The user's own program,
+e.g. `pretrain_gpt.py`, is run up to the call that trains. The program parses and validates
+its arguments, sets up its groups of ranks, and makes its TransformerConfig, OptimizerConfig
+and DistributedDataParallelConfig. The process group of the ranks is fake, with the run's
+world size. An error in these steps is reported as a problem of the run, except if its cause
+is this machine, e.g. a missing package or GPU.
 """
 
 from __future__ import annotations
@@ -210,10 +210,10 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
 
 
 def _read_sources_once() -> None:
-    """Make Megatron parse its own source only once; it needs the source to define its options.
+    """Make Megatron parse its own source only once, not once for every run.
 
-    Otherwise, Megatron would parse the source for every run that is checked. That takes longer than
-    all other work.
+    Megatron reads its source to define its options. To repeat this for every run would take
+    longer than all other checks.
     """
     for module, name in ((ast, "parse"), (inspect, "getsource")):
         setattr(module, name, functools.cache(getattr(module, name)))
@@ -286,12 +286,12 @@ def _show_transformer_engine() -> None:
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the result of checking a run: a JSON object.
+    """Return the result of checking a run: a JSON object with four keys.
 
     asked: the steps before the training that were checked.
     not_asked: what could not be checked, and why.
     problems: for each refusal, its message and the refused argument.
-    of_parser: the messages of those refusals that are from the argument parser.
+    of_parser: the messages in `problems` that are from the argument parser.
     """
     program = str(order.program)
     asked: list[str] = []
@@ -554,7 +554,9 @@ def _one_line(text: str) -> str:
 def _named(text: str, arguments: Sequence[str]) -> str | None:
     """Return the option in `arguments` that a text mentions; None if it mentions none.
 
-    The text may contain the option itself, e.g. `--num-layers`, or its variable `num_layers`.
+    The text may contain the option itself, e.g. `--num-layers`, or its variable `num_layers`. A
+    variable may also belong to a negative option, e.g. `bias_gelu_fusion` to
+    `--no-bias-gelu-fusion`.
     """
     given = [asking.option_name(group) for group in asking.grouped(arguments)]
     options = {option.lstrip("-").replace("-", "_"): option for option in given}

@@ -231,7 +231,8 @@ def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> A
     """Call the function `question` in a separate process, and return its result, a JSON value.
 
     A separate process is used because libraries keep state between two calls, and may end the
-    process. Raises CannotAskError if the process ends without a result, or exceeds `seconds`.
+    process. Raises CannotAskError if the process ends without a result, or takes longer than
+    `seconds`.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -335,7 +336,8 @@ def _cause(
 def _has_value(thing: Sequence[Any], message: str) -> bool:
     """Return whether a message contains one of an option's or key's values as a whole word.
 
-    thing: the name of the option or key, followed by its values.
+    thing: the name of the option or key, followed by its values. Only values that are words of
+    at least three characters count: a message may contain a number or letter by chance.
     """
     values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
@@ -344,8 +346,11 @@ def _has_value(thing: Sequence[Any], message: str) -> bool:
 def _lacks(name: str, refusal: ProgramRefusal, messages: Sequence[str]) -> bool:
     """Return whether a program's new refusals only mean that a removed option is missing.
 
+    For example, after `--lr` was removed, the program may print `--lr is required`. Then the
+    removal does not show that `--lr` caused the earlier refusal.
+
     name: the name of the removed option. refusal: the refusal before the option was removed.
-    messages: the program's refusals afterwards.
+    messages: the program's refusals after that.
     """
     if any("arguments are required" in message for message in messages):
         return True

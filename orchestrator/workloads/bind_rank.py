@@ -1,17 +1,18 @@
 """Bind a rank to cores near its GPU, or start it with a command of the user that binds it.
 
-On every rank, the launcher starts one of these commands instead of `PROGRAM ARGUMENT…`. The process
-of the command binds itself, and then becomes the rank's program:
+On every rank, the launcher starts one of these commands instead of `PROGRAM ARGUMENT…`. The
+process of the command binds itself, and then becomes the rank's program:
 
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
 
-RANKS is the number of ranks per node if the ranks have no GPUs, else 0. COUNT is the number of
-WORDs in the user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun insert
---local_rank as the first argument; it is passed on to PROGRAM.
+RANKS is the number of ranks per node if the ranks have no GPUs, else 0. WORD… is the user's
+command that binds, and COUNT is the number of its words. PROGRAM may be `-m MODULE`.
+Launchers older than torchrun insert --local_rank as the first argument; bind_rank.py passes
+it on to PROGRAM.
 
-A copy of this file is in the folder of each run that needs it. It runs in the run's own Python,
-which may be an old one, and uses only the standard library.
+The folder of each run that needs this file contains a copy. The copy runs in the run's own
+Python, which may be an old one, so it uses only the standard library.
 """
 
 import os

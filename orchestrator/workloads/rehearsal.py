@@ -1,16 +1,18 @@
 """Check in a rehearsal everything that a rank of a training program would use.
 
-First, the job script starts `python rehearsal.py REHEARSAL.json` once, to look for the modules
-that the launcher and the program import. The job script does this before it starts the launcher:
-a launcher without torch would start no ranks, and so no rank could report the missing module.
+First, the job script starts `python rehearsal.py REHEARSAL.json` once, before the launcher.
+This call looks for the modules that the launcher and the program import. It must come
+first, because a launcher without torch starts no ranks, and then no rank can report the
+missing module.
 
-Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every
-rank, to check the rank's environment, its options, and the files that the rank would open. The exit
-code is 2 if an option is refused, as with argparse, 1 after any other problem, and otherwise 0. The
-ranks write their reports into FOLDER, which is new for each start, and the first rank prints the
-findings for each node.
+Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on
+every rank, to check the rank's environment, its options, and the files that the rank would
+open. The ranks write their reports into FOLDER, which is new for each start. The first rank
+prints which ranks are on which node, and the problems of all ranks.
 
-The file uses only the standard library, because it runs under the Python of the training.
+The exit code is 2 if an option is refused, as with argparse. It is 1 after any other
+problem, and otherwise 0. The file uses only the standard library, because it runs under the
+Python of the training.
 """
 
 import importlib.util
@@ -120,9 +122,9 @@ def _asked(
 ) -> Mapping[str, Any] | None:
     """Return the program's own answer about its arguments; None if the program is not asked.
 
-    To ask the program, rank 0 starts the `ask_*.py` for this program, which lets the program's own
-    code check the arguments. The program is not asked if there is no `ask_*.py` for it, on other
-    ranks, or if the launcher is "node".
+    To ask the program, rank 0 starts the file `ask_*.py` for this program. This file lets the
+    program's own code check the arguments. The program is not asked in three cases: there is no
+    such file, this rank is not rank 0, or the launcher is "node".
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
@@ -215,8 +217,9 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 def _program(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with `-m MODULE` joined into one word.
 
-    words: the file with the order (the instructions of the rehearsal), the folder of reports, the
-    program, and its arguments. The program is a file, or two words: `-m MODULE`.
+    words: four kinds of words, in this order: the file with the instructions of the rehearsal,
+    the folder of reports, the program, and its arguments. The program is one word, a file, or
+    the two words `-m MODULE`.
     """
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
@@ -458,8 +461,8 @@ def _counted(number: int, what: str) -> str:
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     """Wait for the reports of all ranks, print them together, and return whether all checks passed.
 
-    Prints which ranks are on which node, and then the problems. A problem that was found only on
-    some nodes is printed with their names.
+    Prints which ranks are on which node, and then the problems. If only some nodes have a
+    problem, it is printed with the names of these nodes.
     """
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
     """Return two numbers in GiB: the memory that this process uses now, and its peak.
 
-    On the CPU both are read from the kernel's VmRSS and VmHWM. The peak of getrusage is not used,
-    because it would include the parent process.
+    On CUDA, both are from torch's allocator. On the CPU, both are from the kernel: VmRSS and
+    VmHWM. The peak of getrusage is not used, because it would include the parent process.
     """
     if device.type == "cuda":
         used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
@@ -50,7 +50,7 @@ def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
 def print_line(line: str) -> None:
     """Print `[teralog]` and a line, on rank 0 only.
 
-    All of it is written at once, so that the output of other ranks cannot split it.
+    The line is written in one call, so that the output of other ranks cannot split it.
     """
     if dist.get_rank() == 0:
         sys.stdout.write(f"[teralog] {line}\n")

@@ -10,16 +10,18 @@
 
 These facts are from callbacks/performance_evaluator.py and the benchmark's scripts:
 
-* Up to 0.2.8 the throughput is that of one GPU; since 0.3.0 it is that of all GPUs. TFLOPS are
-  always of one GPU. The benchmark's README says "per GPU" for both.
-* Durations are means over the ranks, without the first episode. "Overall" is a number of samples
-  divided by the time of whole episodes. It counts the generated or the learned samples, whichever
-  are fewer.
-* Sizes are in powers of 1024 with two decimals: 118.68 M are 124,445,000 parameters, give or take
-  5,243. A GB is 2**30 bytes, and the peak is that of the first rank's allocator.
+* Up to 0.2.8 the throughput is of one GPU; since 0.3.0 it is of all GPUs. TFLOPS are always
+  of one GPU. The benchmark's README says "per GPU" for both.
+* Times are means over the ranks, without the first episode. "Overall" is a number of
+  samples divided by the time of whole episodes. The number is the smaller of two: the
+  generated samples and the learned samples.
+* M is 2**20. A size has two decimals, so 118.68 M means 124,445,000 parameters, with an
+  error of at most 5,243.
+* A GB is 2**30 bytes, and the peak is of the first rank's allocator.
 
-The records name the part of the work as `phase`: make_experience, learn or overall, for old and new
-lines. In a record of a model's size, `phase` is the model's name.
+In a record of a throughput, `phase` is the kind of work: make_experience, learn or overall.
+These names are the same for old and new lines. In a record of a model's size, `phase` is
+the model's name.
 """
 
 import re

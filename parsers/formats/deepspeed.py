@@ -3,21 +3,26 @@
 **Throughput timer and progress line.** These facts are from deepspeed/utils/timer.py and
 runtime/engine.py of 0.19.8, and from the timer.py of older versions:
 
-* Since 0.8, `CurrSamplesPerSec` is the global batch size (`train_batch_size`) divided by the
-  seconds of the reported optimizer step alone. These seconds are the sum over its micro-batches of
-  the time from the start of the forward pass to the end of `step()`, plus 1e-6 s in later versions.
-  Devices are synchronized at both ends unless the configuration disables it. The time between
-  `step()` and the next forward pass, e.g. to load data, is not included. With a data loader made by
-  DeepSpeed, the clock starts before the batch is fetched. So train_batch_size / samples_per_second
-  is a step's duration, a lower bound of the wall time from step to step.
-* In 0.7 it is the timer's batch size x workers, divided by the time of the last micro-step alone.
-* `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps except the
-  first two, which are warm-up. It is -inf or inf before there is anything to divide.
-* From 0.8 on, the counter is the optimizer step since the start of the process. Before, it was the
-  micro-step since the start of the epoch. With gradient accumulation, an optimizer step has several
-  micro-steps. The progress line counts optimizer steps, and goes on after a restart from a
-  checkpoint.
-* "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
+* Since 0.8, `CurrSamplesPerSec` is the global batch size (`train_batch_size`) divided by
+  the seconds of the reported optimizer step alone. These seconds are a sum over the
+  micro-batches of the step: for each, the time from the start of the forward pass to the
+  end of `step()`. Later versions add 1e-6 s. Devices are synchronized at the start and the
+  end of each time, except if the configuration disables it.
+* The seconds do not include the time between `step()` and the next forward pass, e.g. to
+  load data. If DeepSpeed made the data loader, the clock starts before the batch is
+  fetched. So train_batch_size / samples_per_second is a step's duration in seconds, and a
+  lower bound of the wall time from step to step.
+* In 0.7, `CurrSamplesPerSec` is the timer's batch size x workers, divided by the time of
+  the last micro-step alone.
+* `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same rate over all steps
+  except the first two, which are warm-up. It is -inf or inf before there is anything to
+  divide.
+* Since 0.8, the timer's counter is the optimizer step since the start of the process.
+  Before, it was the micro-step since the start of the epoch. With gradient accumulation, an
+  optimizer step has several micro-steps. The progress line counts optimizer steps, and goes
+  on after a restart from a checkpoint.
+* "GB" is 2**30 bytes, rounded to two decimals. On the CPU, the memory is the resident set
+  of the process.
 
 The progress line also contains how many steps were skipped so far.
 
@@ -30,23 +35,26 @@ The progress line also contains how many steps were skipped so far.
     Overflow detected. Skipping step. Attempted loss scale: 65536, reducing to 32768.0
     fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2
 
-From deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions: since 0.3 only the
-first rank prints the line; before, each rank did. No line contains its iteration, and the next line
-with a number may be thousands of iterations away.
+From deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions: since 0.3 only
+the first rank prints the line; before, each rank did. No line contains its iteration, and
+the next line with a number may be thousands of iterations away.
 
-A new scale is half of the attempted one, or the smallest allowed scale if that is larger. So a
-smaller number at the end of a line was torn, and is not read.
+The new scale is half of the attempted scale. It is larger only if half would be below the
+smallest allowed scale. So a number below half of the attempted scale was torn, and is not
+read.
 
 **Pipeline engine.** Rank 0 prints a line every `steps_per_print` optimizer steps.
 
-The line has no prefix. It contains the number of optimizer steps since the start of training, the
-mean loss of the last batch, and the mean duration of a step since the previous line, in seconds.
-Samples per second are the global batch size (`train_batch_size`) divided by that duration. The
-source is runtime/pipe/engine.py of 0.19.8 and of older versions.
+The line has no prefix. It contains the number of optimizer steps since the start of
+training, the mean loss of the last batch, and the mean duration of a step since the
+previous line, in seconds. Samples per second are the global batch size (`train_batch_size`)
+divided by that duration. The source is runtime/pipe/engine.py of 0.19.8 and of older
+versions.
 
-Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after it. Its
-time is more precise: milliseconds with one decimal instead of seconds with three. If both lines are
-there, they are one report, with Megatron's time.
+Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after
+the pipeline engine's line. Their time is more precise: milliseconds with one decimal
+instead of seconds with three. If both lines are there, teralog makes one report of them,
+with the time from this more precise line.
 """
 
 import re

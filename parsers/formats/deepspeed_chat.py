@@ -8,14 +8,15 @@
     End-to-End => Latency: 3.72s, TFLOPs: 25.80, Samples/sec: 17.20, Time/seq 0.06s, Batch Size: 64,
         Total Seq. Length: 512
 
-The example shows four lines of a log, two of them wrapped. The last two lines are printed since May
-2023. The source is applications/DeepSpeed-Chat of DeepSpeedExamples. The line with the losses comes
-first. A latency includes generating the answers and training on them, for all models. Samples per
-second are over all ranks.
+The example shows two pairs of lines; a line that is indented further continues the line
+above it. In each pair, the line with the losses comes first. The second pair is the form
+since May 2023. The source is applications/DeepSpeed-Chat of DeepSpeedExamples. A latency
+includes generating the answers and training on them, for all models. Samples per second are
+over all ranks.
 
-Each engine, e.g. the actor's, also has a throughput timer. It measures only the training of that
-engine, so its rate is several times as high. Steps count from 0 in each epoch. Only the first
-epoch is read, because no line contains the number of steps of an epoch.
+Each engine, e.g. the actor's, also has a throughput timer. It measures only the training of
+that engine, so its rate is several times as high. Steps count from 0 in each epoch. Only
+the first epoch is read, because no line contains the number of steps of an epoch.
 """
 
 import re

@@ -5,12 +5,13 @@
     [2026-01-02 03:04:05,679] [INFO] [utils.py:834:see_memory_usage] CPU Virtual Memory:  used =
         65.88 GB, percent = 3.3%                                                    (one line)
 
-These facts are from deepspeed/runtime/utils.py of 0.19.8, and from logs since 2021. MA is what
-torch has allocated, and CA what it has reserved ("cached"); on the CPU both are the resident set of
-the process. GB is 2**30 bytes. Three values have two decimals and Max_CA has none, so it may be
-printed as less than CA. The peaks are reset after each report, so Max_MA is the peak since the
-previous report. Used host memory is the node's memory without what is available to programs. Only
-the first rank prints; the newest versions print without a time.
+These facts are from deepspeed/runtime/utils.py of 0.19.8, and from logs since 2021. MA is
+what torch has allocated, and CA what it has reserved ("cached"); on the CPU both are the
+resident set of the process. GB is 2**30 bytes. Max_CA has no decimals, the other values
+have two. So the printed Max_CA may be less than CA. DeepSpeed resets the peaks after each
+report, so Max_MA is the peak since the previous report. The used host memory is the node's
+memory minus the memory that is available to programs. Only the first rank prints. The
+newest versions print no time at the start of the line.
 """
 
 import re

@@ -77,9 +77,9 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
     """Return the number on a line in the base unit `unit`, multiplied by 10**exponent.
 
-    For example, `2 ms` gives 0.002 with the unit `s` and the exponent 0. Returns None if `line` is
-    None, or if the number is nan or inf. Also returns None for another unit than `unit`, which may
-    have a known prefix such as `m`.
+    For example, `2 ms` gives 0.002 with the unit `s` and the exponent 0. Returns None if `line`
+    is None, if the number is nan or inf, or if the printed unit is not `unit`. The printed unit
+    may have a known prefix, e.g. `m` in `ms`.
     """
     if line is None:
         return None

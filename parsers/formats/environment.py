@@ -1,6 +1,6 @@
 """Parse the environment of a run: GPUs, hosts, versions of libraries and the driver.
 
-Every rank or node may print the same line again.
+Every rank or node may print the same line, so a log may contain it several times.
 """
 
 import re

@@ -1,17 +1,22 @@
 """Read keys that tools based on Hugging Face's Trainer add to the Trainer's reports.
 
-These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
+These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and
+2026:
 
-* axolotl: peaks of memory in GiB since the last report, and the trained tokens per second and GPU.
-* ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start of the
-  launch. Multiplied by the step, which is printed as `5/100`, it gives the time since the start.
-* LLaMA-Factory: `throughput` is the mean since the start, too: all tokens divided by all seconds.
-* TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it is not
-  read.
+* axolotl: peaks of memory in GiB since the last report, and the trained tokens per second
+  and GPU.
+* ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start
+  of the launch, e.g. in seconds per step. Its product with the step, which is the 5 in
+  `5/100`, is the time since the start of the launch.
+* LLaMA-Factory: `throughput` is the mean since the start, too: all tokens divided by all
+  seconds.
+* TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it
+  is not read.
 
-The time since the start is computed from two printed numbers. It is used only if the log also
-prints it in whole seconds and both times agree. They do not agree in a launch that continued from a
-checkpoint, because its step number includes the steps of earlier launches.
+teralog computes the time since the start from two printed numbers. It uses the result only
+if the log also prints the time in whole seconds, and both times agree. They do not agree if
+the launch continued from a checkpoint, because then the step number includes the steps of
+earlier launches.
 """
 
 import math
@@ -85,9 +90,10 @@ def integration_fields(
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
     """Return the seconds since the start of the launch; None if they cannot be computed.
 
-    numbers: the numbers of a report, by key. The time is the step number times ms-swift's seconds
-    per step, or divided by its steps per second. For LLaMA-Factory, it is all tokens divided by the
-    tokens per second. These rates are means since the start.
+    numbers: the numbers of a report, by key. step: the step of the report; None if unknown. For
+    ms-swift, the result is the step multiplied by the seconds per step, or divided by the steps
+    per second. For LLaMA-Factory, it is the number of all tokens divided by the tokens per
+    second. These rates are means since the start of the launch.
     """
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)

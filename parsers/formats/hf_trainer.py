@@ -7,49 +7,56 @@
     ***** train metrics *****
       train_runtime            = 0:07:17.85
 
-These facts are from trainer.py, trainer_utils.py and trainer_callback.py of transformers 4.40 to
-5.23:
+These facts are from trainer.py, trainer_utils.py and trainer_callback.py of transformers
+4.40 to 5.23:
 
-* `train_runtime` is the wall time of the whole training loop, including evaluation and checkpoints.
-  The two rates are the planned samples and optimizer steps divided by it.
-* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, in which
-  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line shows
-  which it is, so such a rate is not reported.
-* `train_tokens_per_second` counts the tokens of one device, but the other rates are of all ranks.
-  So it becomes a separate record, with `per_gpu`.
+* `train_runtime` is the wall time of the whole training loop, including evaluation and
+  checkpoints. The two rates, `train_samples_per_second` and `train_steps_per_second`, are
+  the planned samples and optimizer steps divided by this time.
+* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, in
+  which `train_samples_per_second` was the number of *steps* per second. Nothing else in the
+  line shows the version, so the rate is not reported.
+* `train_tokens_per_second` counts the tokens of one device, but the other rates are of all
+  ranks. So it becomes a separate record, with `per_gpu`.
 * Since 5.0, four significant digits are printed, in quotes.
 
-**Copies.** The first rank of each node prints the dictionary, and rank 0 also prints the block. So
-a training on 16 nodes prints its result 17 times, and each copy becomes a record. No other run
-starts between the copies. Each node stops its own clock, so train_seconds differs by fractions of a
-second, and a rate in its last digit.
+**Copies.** The first rank of each node prints the dictionary, and rank 0 also prints the
+block. So a training on 16 nodes prints its result 17 times, and each copy becomes a record.
+No other run starts between the copies. Each node measures the time with its own clock. So
+`train_runtime` differs between copies by fractions of a second, and the rates differ in
+their last digit.
 
 **Reports before the result**, printed every `logging_steps`:
 
     {'loss': 2.2788, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.31}
     {'loss': '2.279', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.31'}     since 5.0
 
-These facts are from trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and from
-tqdm/std.py:
+These facts are from trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and
+from tqdm/std.py:
 
-* The loss is the mean over the steps since the previous report, and over all ranks; a step is an
-  update of the weights. The gradients' norm and the learning rate are those of the last step.
-* A report does not contain its step, but the progress bar does: tqdm draws it again right after the
-  report, e.g. `20/100 [00:50<03:20,  2.50s/it]`. A report with such a bar is a Step. A report
-  without a bar after it is a LossReport. So is a report after a bar with a later step, which may be
-  another node's bar. If the program's output is held back, many reports come at once without bars
-  between them.
-* The bar before a report may be some steps old, because bars are drawn at most ten times a second.
+* The loss is the mean over the steps since the previous report, and over all ranks; a step
+  is an update of the weights. The gradients' norm and the learning rate are those of the
+  last step.
+* A report does not contain its step, but the progress bar does: tqdm draws it again right
+  after the report, e.g. `20/100 [00:50<03:20,  2.50s/it]`. A report with a bar after it
+  becomes a Step. A report becomes a LossReport if no bar follows, e.g. because the
+  program's output is buffered and many reports come at once. It also becomes a LossReport
+  if the bar before it has a later step than the bar after it, because one of them may be
+  another node's bar.
+* The bar before a report may be some steps old, because bars are drawn at most ten times a
+  second.
 * ms-swift adds the step itself, and other tools add their own keys (see `hf_keys`).
-* `num_input_tokens_seen`, which an option adds, is summed over all ranks. With this option a report
-  also contains a `train_runtime`: that of the training so far, which is not a result.
+* `num_input_tokens_seen`, which an option adds, is summed over all ranks. With this option
+  a report also contains `train_runtime`: the time of the training so far, which is not a
+  result.
 
-**No step time** is read from a bar. Its rate is an exponential moving mean, to which the last three
-updates contribute two thirds. It includes evaluation and checkpoints, and has only two decimals.
-Its clock counts whole seconds. The time of all steps is in the result.
+**No step time** is read from a bar. The bar's rate is an exponential moving mean, to which
+the last three updates contribute two thirds. It includes evaluation and checkpoints, and
+has only two decimals. The bar's clock counts whole seconds. The time of all steps is in the
+result.
 
-Bars without reports make no records, because an evaluation draws the same bars, and each node draws
-its own.
+Bars without reports make no records, because an evaluation draws the same bars, and each
+node draws its own.
 """
 
 import re

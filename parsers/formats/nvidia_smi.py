@@ -19,9 +19,10 @@ including the driver and other processes. MiB are 2**20 bytes, and so are dmon's
 * Scripts often call plain nvidia-smi before the program starts. Then the first rows of a log are
   those of idle devices, and do not show a run's use. Such a row does not name its device; the line
   above it does.
-* With `nounits`, nothing marks the end of a row's last number. If a row has only one number, no
-  other number shows whether units are printed. In both cases, if the log ends within the last
-  number of a row, a smaller number is read.
+* In a CSV row, a torn last number is usually recognised by its missing unit. There are two
+  exceptions: with `nounits` no number has a unit, and in a row with one number no other
+  number shows whether units are printed. Then the torn number is read, e.g. 40 instead of
+  4096.
 """
 
 import re

@@ -14,11 +14,12 @@ GPT/oneflow_gpt/util.py:
   the start-up. Throughput is in samples per second, over all ranks.
 * Latency is the mean time of an iteration. The older version, which prints `batches` instead of
   `step`, divides the time by the iterations done. The newer version divides it by the interval. So
-  the latency of the last report is too small if that report covers fewer iterations.
-* The last number of the first form is a Unix time. Its fraction is left out, because a torn
-  fraction looks like a whole one.
-* Memory is that of the whole device, sampled. M is 2**20 bytes. The older form is in bytes, and its
-  line has no end mark: if the log ends within its number, a smaller number is read.
+  its latency in the last report is too small if this report covers fewer iterations.
+* The line of 2020 (`step: 10, ...`) ends with a Unix time. Its fraction is left out,
+  because a torn fraction looks like a whole one.
+* Memory is that of the whole device, sampled. In `max memory usage`, M is 2**20 bytes. The
+  number in `max device0 memory usage` is in bytes, and nothing follows it. So if the log
+  ends within this number, a smaller number is read.
 """
 
 import re

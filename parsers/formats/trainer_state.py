@@ -9,10 +9,14 @@
         "step": 10
       },
 
-These facts are from trainer_callback.py of transformers 4.40 to 5.23. Keys are sorted, so each
-object is read from its epoch on. Numbers are not rounded, each object has its step, and the last
-object is the result of the training. The file's own `train_batch_size` is that of one device. An
-evaluation has no key `loss`.
+These facts are from trainer_callback.py of transformers 4.40 to 5.23:
+
+* The keys of an object are sorted. teralog finds an object by its key `epoch` and reads the
+  lines from there on, so keys that sort before `epoch` are not read.
+* Each object has its step, and its numbers are not rounded.
+* The last object is the result of the training.
+* An evaluation has no key `loss`, so it is not read as a step report.
+* `train_batch_size` is the batch of one device, so it is not read as the global batch.
 """
 
 import re

@@ -1,15 +1,20 @@
 """Find the lines that announce a program's start, and whether a new launch begins.
 
-Many lines announce one launch: those of the launcher on each node, of each node's first process,
-and of rank 0. Some nodes are slower, so such a line may come when other nodes already train.
-A line begins another launch in four cases:
+One launch can print many of these lines: the launcher on each node, the first process of
+each node and rank 0 each print some. A slow node may print its lines when other nodes
+already train or have failed. So a line begins another launch only in these cases:
 
-* if training has already made progress, or has ended. Training begins only after all ranks are
-  there and have loaded their checkpoint;
-* if a line that is printed once per launch comes again;
-* if a launcher reports that it starts failed processes again;
-* if a launcher's line comes after an end and after the set-up of a program. An end alone is not
-  enough, because one node may fail before another one has started.
+* Training has made progress or is complete, because training begins only after all ranks
+  have started and loaded their checkpoint.
+* The line comes again, although a program prints it once per launch.
+* A launcher reports that it starts failed processes again, and an earlier line shows an
+  end.
+* The line comes from a launcher, or from a node whose training starts. Earlier lines show
+  the set-up of a program, and the end of the current launch. The end alone is not enough,
+  because one node may fail before another one has started.
+
+A line that processes print during their set-up (`LaunchKind.SET_UP`) never begins another
+launch.
 """
 
 import re
@@ -22,7 +27,7 @@ from parsers.scan.wanted import Candidate
 
 
 class LaunchKind(Enum):
-    """Which program announces a start, and at which moment of the start."""
+    """A kind of line that announces a launch: which program prints it, and at which moment."""
 
     ONCE = "once per launch"
     LAUNCHER = "by the launcher of each node"
@@ -41,7 +46,7 @@ class LaunchKind(Enum):
 class LaunchSign:
     """A text on a line that announces a program's start.
 
-    kind: which program announces it, and at which moment of the start.
+    kind: which program prints it, and at which moment of the start.
     anchor: the anchor by which the line was found.
     iteration: the iteration of the checkpoint, for a line of kind RESUMED; otherwise None.
     """
@@ -88,9 +93,9 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
     """Return the launch signs on a line, each with the text from this sign up to the next sign.
 
-    If a newline between two runs is missing, one line may contain the end of one run and the start
-    of another. So the text before the first sign comes first, with None instead of a sign. A line
-    without a sign is returned whole, with None.
+    The first item is the text before the first sign, with None instead of a sign. It
+    matters if a newline between two runs is missing: then this text is the end of the
+    previous run. For a line without a sign, returns one item: None and the whole line.
     """
     if _PATTERNS.keys().isdisjoint(candidate.anchors):
         return [(None, candidate)]
@@ -139,7 +144,7 @@ class LaunchDetector:
         return another
 
     def restart(self) -> None:
-        """Forget the current launch, because the next one begins."""
+        """Forget the signs, progress and end of the current launch, because the next one begins."""
         self.progress = self.ended = self._set_up = False
         self._once.clear()
 

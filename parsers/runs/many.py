@@ -50,14 +50,15 @@ def read_each(
 ) -> Iterator[Read[T]]:
     """Yield each log with the result of `digest` for its runs, in the order of the logs.
 
-    For a log that cannot be read, the OSError replaces the result.
-    logs: paths, or tuples of paths. A tuple has the logs of one run: its output, then its error log
-    and its metrics streams, if it has any.
-    digest: takes the runs of a log. Other processes call it, so it must be a function of a module
-    and return plain values, because only these can be sent to another process.
-    processes: the number of these processes, by default one per processor.
-    tell: called again and again while logs are read, with the number of bytes since the last call.
-    These numbers add up to the size of the logs on disk, also for compressed logs.
+    If a log cannot be read, yields the log with the OSError instead of a result.
+    logs: paths, or tuples of paths. A tuple has the logs of one run: its output, then its
+    error log and its metrics streams, if it has any.
+    digest: takes the runs of a log. It may be called in other processes, so it must be a
+    function of a module (no lambda), and its result must be picklable.
+    processes: how many processes read the logs, by default one per processor.
+    tell: called again and again while logs are read, with the number of bytes since the
+    last call. These numbers add up to the size of the logs on disk, also for compressed
+    logs.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)
@@ -88,9 +89,11 @@ def read_each(
 
 @dataclass(slots=True)
 class _Left:
-    """Reports how much of one log was read: calls `tell` with numbers of bytes.
+    """A callback that passes the numbers of bytes read from one log on to `tell`.
 
-    size: how many bytes may still be reported; further bytes are not.
+    In sum it reports at most the size of the log's file. This is needed because a
+    compressed log has more bytes than its file.
+    size: how many bytes may still be reported.
     """
 
     size: int

@@ -106,8 +106,10 @@ class EndDetector:
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
         """Process the loss of a report, and the line that contains it.
 
-        Reports show that the run continues. After one report, an exception in a thread is
-        forgotten; after more than 100, all earlier messages are. loss: None if the report has none.
+        A report shows that the run continues. So one report removes the message about an
+        exception in a thread, and more than 100 reports after the last message remove all
+        messages.
+        loss: None if the report does not contain a loss.
         """
         self._goes_on(1)
         if loss is not None:

@@ -76,7 +76,8 @@ def sharing_processes() -> int:
 def _collector_paused() -> Iterator[None]:
     """Pause Python's garbage collector during a `with` block that reads a log.
 
-    With the collector, reading takes a fifth more time, and there are no cycles to collect.
+    The collector makes reading a fifth slower and would free nothing, because reading
+    creates no reference cycles.
     """
     if not gc.isenabled():
         yield

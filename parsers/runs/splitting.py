@@ -48,7 +48,7 @@ Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
 @dataclass(slots=True)
 class _Launch:
-    """What has been read so far of one launch of a program."""
+    """One launch of a program, with the part of its content that was read so far."""
 
     begin: int
     started: bool = False

@@ -119,8 +119,9 @@ def _alike(a: float | None, b: float | None) -> bool:
 def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
     """Return the run of a console log with the records of its stream added to its launches.
 
-    A step of the stream is added to the last launch whose first step has the same or a lower
-    iteration. All other records are added to the first launch.
+    A step of the stream is added to the last launch whose first step has the same or a
+    lower iteration. All other records are added to the first launch. The outcome of the
+    last launch is decided from the messages of both logs.
     """
     (source,) = stream.segments
     left = [*source.records]

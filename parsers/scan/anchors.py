@@ -150,12 +150,17 @@ def anchor_search(
 def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
     """Return for each anchor the other anchors that its match may hide on the same line.
 
-    A hidden anchor overlaps with the match: it contains the match, is contained in it, or begins
-    with the match's last bytes.
+    A hidden anchor overlaps with the match in one of two ways:
 
-    The result is one pair per anchor. Its first item is the set of anchors that the match may hide,
-    whatever byte follows it. Its second item is a dictionary: for a byte after the match, the set
-    of further anchors that may then be hidden. A set is an integer with one bit per anchor.
+    * It contains the match, or the match contains it. E.g. a match of `lm loss` may hide
+      `loss`.
+    * It begins with the match's last bytes. E.g. a match of `lm loss` may hide `loss:`, but
+      only if the byte after the match is `:`.
+
+    Returns one pair per anchor. The first item is the set of anchors that may be hidden in
+    the first way. The second item is a dictionary for the second way: for each byte that
+    may follow the match, the set of anchors that may then be hidden. A set is an integer
+    with one bit per anchor.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):

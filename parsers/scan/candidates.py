@@ -22,11 +22,13 @@ _Several = dict[str, Any]
 
 
 class Pass:
-    """One pass over a log; iterate over it to get the candidate lines in order. Raises OSError.
+    """One pass over a log; iterate over the pass to get the candidate lines in order.
 
-    position: after the pass, the offset at which a later pass can continue. within_line: whether
-    that offset is within a line that is too long to be returned. newlines: the number of newlines,
-    if lines are counted.
+    Iterating raises OSError if the log cannot be read.
+
+    position: after the pass, the offset at which a later pass can continue.
+    within_line: whether `position` is within a line that is too long to be returned.
+    newlines: after the pass, how many newlines it has read; 0 unless lines are counted.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Pass:
         count_lines: bool = False,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Begin at `begin`, the offset of a line, or of the rest of a line that is too long.
+        """Prepare a pass that begins at the offset `begin`.
 
+        within_line: whether `begin` is within a line; the rest of this line is then left
+        out. If False, a line starts at `begin`.
         stop: lines that begin at this offset or later are left out.
         lines: the number of lines before `begin`.
-        hold: whether the last line is left for a later pass if some of its following lines are
-        missing.
+        hold: True leaves a line for a later pass if the log ends before all its following
+        lines. False returns this line with the following lines that exist.
         count_lines: whether candidates get line numbers.
         tell: called with the number of bytes that were searched since its last call.
         """
@@ -86,8 +90,8 @@ class Pass:
     def _search_lines(self, window: Window, place: int) -> Generator[Candidate, None, int | None]:
         """Yield the candidates in the window's buffer, from the position `place` on.
 
-        If the anchors to search for change, the search stops. Returns the position in the buffer
-        from which to search for the new anchors; None if the search is complete.
+        If the anchors to search for change, the search stops. Returns the position in the
+        buffer from which to search for the new anchors; None if the window must move on.
         """
         search = self._wanted.search
         lines = search.lines(window.buffer, window.view, place, window.end)
@@ -121,9 +125,9 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Yield the records of many lines together, each time with the first of these lines.
+        """Read lines in groups; yield the contents of each group, with the group's first line.
 
-        For a line that must be read alone, yields None and the line.
+        For a line that must be read alone, yields None and this line.
         """
         for columns, group in self._like_ones(lines):
             at = alone = 0
@@ -147,8 +151,8 @@ class Pass:
     ) -> Iterator[tuple[ReadColumns | None, Sequence[AnchoredLine]]]:
         """Yield groups of consecutive lines, each with a function that reads the group as columns.
 
-        The function is None for lines that cannot be read as columns, and for groups of too few
-        lines.
+        The function is None if the lines of the group cannot be read as columns, or are too
+        few.
         """
         others: list[AnchoredLine] = []
         for columns, group in groupby(lines, key=self._columns):
@@ -170,10 +174,10 @@ class Pass:
     def _steps(
         self, window: Window, block: StepBlock, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Split a block of steps where a step may end a launch, and yield the pieces.
+        """Split a block of steps before each step that may end a launch, and yield the pieces.
 
-        Each piece comes with its first line. If a piece has too few steps, its lines are read by
-        `_batch` instead.
+        Each piece is yielded with its first line. If a piece has too few steps, its lines
+        are read by `_batch` instead.
         """
         begin = 0
         while begin < len(block):
@@ -189,10 +193,11 @@ class Pass:
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]
     ) -> Generator[tuple[_Several | None, AnchoredLine], None, int]:
-        """Parse the first of these lines together; yield all their records, and the first line.
+        """Parse lines together, from the first one on; yield their records and the first line.
 
-        Returns how many lines were parsed. If none can be parsed in this way, yields None and the
-        first line, and returns 1.
+        Parsing stops before a line that must be read alone. Returns how many lines were
+        parsed. If the first line must be read alone, yields None and this line, and returns
+        1.
         """
         reader = self._wanted.read_lines(lines[0][2])
         if reader and (text := self._text(window, lines)):
@@ -207,7 +212,10 @@ class Pass:
     def _block(
         self, window: Window, lines: Sequence[AnchoredLine], read: ReadColumns
     ) -> StepBlock | None:
-        """Return the steps of the first of these lines as columns; None if this is not possible."""
+        """Read lines as columns, from the first one on; return their steps.
+
+        Returns None if the first line cannot be read in this way.
+        """
         text = self._text(window, lines)
         return read([window.offset + begin for begin, _, _ in lines], text) if text else None
 

@@ -105,7 +105,7 @@ MAGIC_BYTES = max(len(magic) for magic, _ in _MEMBERS)
 
 
 def compression(head: bytes) -> _Member | None:
-    """Return the decompressor of bytes that begin with `head`; None if they are not compressed."""
+    """Return the class that decompresses a file beginning with `head`; None if not compressed."""
     return next((member for magic, member in _MEMBERS if head.startswith(magic)), None)
 
 

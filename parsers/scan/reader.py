@@ -83,8 +83,8 @@ class TableFormat:
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings; each row contains at least one. They may be as common as a comma, because
-        the search for rows begins only at a header. It ends after more than 65,536 lines that
-        contain an anchor, but no row.
+        the search for rows begins only at a header. It ends if more than 65,536
+        lines with an anchor come one after another and none of them is a row.
     row: takes the text of a header line, and returns a parser of rows, in the form of
         `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
         earlier one.
@@ -223,9 +223,9 @@ class LineReader:
         )
 
     def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
-        """Return the records of lines, up to a line that may end a run or cannot be parsed.
+        """Return the records of lines; stop before a line that may end a run or cannot be parsed.
 
-        lines: the offset and the anchors of each line. text: the lines.
+        lines: the offset and the anchors of each line. text: the text of all lines.
         """
         readings: list[tuple[AnyFormat, Sequence[Record]]] = []
         for number, ((offset, anchors), line) in enumerate(
@@ -244,10 +244,10 @@ class LineReader:
         return LineBatch(readings, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return for some anchors a pattern: the anchor counts only on lines that match it.
+        """Return patterns by anchor; an anchor counts only on lines that match its pattern.
 
-        It is the pattern `only` of the format with this anchor. Anchors of formats without `only`,
-        and anchors that several formats use, are left out.
+        The pattern is `only` of the anchor's format. Anchors of formats without `only`, and
+        anchors that several formats use, are left out.
         """
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
         users.update(self._more_anchors)

@@ -32,7 +32,7 @@ class _Packed(NamedTuple):
     """A `ReadLine` in the form in which one process sends it to another.
 
     lines: the number of lines if many lines were read together, otherwise 0.
-    numbered: the records of each format, with the number of the format in the list of formats.
+    numbered: for each format, its index in the list of formats, and its records.
     """
 
     candidate: Candidate
@@ -44,9 +44,12 @@ class _Part(NamedTuple):
     """The content of a part of the file.
 
     lines: the lines with their records.
-    changed: the line with the header of a table, if there is one; the lines after it were not read.
-    newlines: how many newlines the part has. position: the offset at which the search ended. Both
-    are 0 if there is a line `changed`.
+    changed: the first line with the header of a table, or None. The lines after it were not
+    read.
+    newlines: how many newlines the part has, if lines are counted.
+    position: the offset at which the search ended.
+
+    If `changed` is a line, `newlines` and `position` are 0.
     """
 
     lines: list[_Packed]
@@ -119,11 +122,14 @@ class SharedPass:
         part_bytes: int = PART_BYTES,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Begin a pass over the first `size` bytes, or more if the file grows meanwhile.
+        """Prepare a pass over a file from the offset `file.begin` to the end.
 
+        size: the current size of the file in bytes, by which the file is divided into
+        parts. Bytes that are added later are read with the last part.
         pool: processes in which `prepare` was called with the file.
         most_pending: how many parts are read ahead.
-        tell: called again and again, with the number of bytes that were read since its last call.
+        tell: called again and again, with the number of bytes that were read since its last
+        call.
         """
         self._file, self._size, self._pool, self._tell = file, size, pool, tell
         self._most_pending, self._part_bytes = most_pending, part_bytes
@@ -216,10 +222,11 @@ def read_part(start: int, stop: int | None) -> _Part:
 
 
 def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
-    """Return whether several processes should share the reading of a log, because that is faster.
+    """Return whether it is faster if several processes share the reading of a log.
 
-    They should if the log is a plain file of which more than WORTH_SHARING_BYTES are to be read.
-    A daemon process always reads alone.
+    It is if more than WORTH_SHARING_BYTES must be read from a plain file, i.e. a regular
+    file that is not compressed. A daemon process always reads alone, because it may not
+    start processes.
     """
     size = source.size
     return (
@@ -231,7 +238,11 @@ def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
 
 
 def process_context() -> BaseContext:
-    """Return the way to start processes: fork, or forkserver if other threads run."""
+    """Return the multiprocessing context in which to start processes: fork or forkserver.
+
+    fork is faster, but is not safe while other threads run. forkserver is used in this
+    case.
+    """
     # A copy of this process is there at once, but must not be made while other threads run.
     return get_context("fork" if threading.active_count() == 1 else "forkserver")
 

@@ -48,10 +48,10 @@ class Source:
     """The bytes of one log, to be read from the beginning to the end.
 
     name: the log's name.
-    descriptor: the file descriptor of a plain file, which can be read at any position; None for any
-    other source.
-    notes: the problems found in the bytes, e.g. "is cut off: ..."; with the log's name in front,
-    each is a sentence. The list is complete after all bytes were read.
+    descriptor: for a plain file, i.e. a regular file that is not compressed, its file
+    descriptor; it can be read at any position. None for any other source.
+    notes: the problems found in the bytes, e.g. "is cut off: ..."; with the log's name in
+    front, each is a sentence. The list is complete after all bytes were read.
     """
 
     def __init__(
@@ -67,14 +67,17 @@ class Source:
 
     @property
     def file(self) -> int:
-        """The descriptor of the file on the disk. Raises OSError for a stream."""
+        """The descriptor of the file on the disk. Raises OSError for a stream or a `LogSlice`."""
         if self._file is None:
             raise UnsupportedOperation(f"{self.name} is not a file")
         return self._file
 
     @property
     def head(self) -> bytes:
-        """The first bytes, at most 4 KiB. For a stream, only bytes that were read already."""
+        """The first bytes of the log, at most 4 KiB.
+
+        If the log is not a plain file, only bytes that were read already are returned.
+        """
         if self.descriptor is not None:
             return os.pread(self.descriptor, _HEAD_BYTES, 0)
         return bytes(self._head)

@@ -10,10 +10,10 @@ from parsers.steps.blocks import StepBlock
 
 
 class LineBatch(NamedTuple):
-    """The records of some consecutive lines that were parsed one by one.
+    """The records of some consecutive lines that were read together, but each parsed on its own.
 
-    readings: the records, with their formats, in the order of the lines. lines: the number of
-    lines.
+    readings: the records, with their formats, in the order of the lines. lines: the number
+    of lines.
     """
 
     readings: Sequence[tuple[Any, Sequence[Record]]]
@@ -21,16 +21,17 @@ class LineBatch(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A line that contains anchors, or many lines that were read together.
+    """A line that contains anchors, or many consecutive lines that were read together.
 
     offset: the byte of the log at which the line starts.
     line: its bytes, without the newline; empty for many lines.
     anchors: the anchors in the line.
-    following: the bytes of the requested following lines, from the end of this line on; empty if no
-    following lines were requested.
+    following: the bytes of the requested following lines, from the end of this line on;
+    empty if no following lines were requested.
     number: the line's number, if requested.
-    steps: the steps of many lines that were read as columns.
-    batch: the records of many lines that were parsed one by one.
+    steps: for many step reports that were parsed with one pattern, their steps as columns.
+    batch: for many lines that were each parsed on their own, their records.
+
     For many lines, the offset and the anchors are those of the first line.
     """
 

@@ -1,4 +1,4 @@
-"""Keep a part of a log in memory: whole lines. The part moves from the log's beginning to its end.
+"""Keep a part of a log in memory, as whole lines, and move this part through the log.
 
 Memory is limited for any log, because a line longer than a limit is left out.
 """
@@ -23,10 +23,11 @@ class Bounds:
     """How much of a log is in memory, and how long a line may be.
 
     chunk_bytes: how many bytes are read at a time.
-    line_limit: the length of the longest line that is returned.
-    lookahead_bytes: up to how many bytes after its first line a report may have further lines. The
-    first line stays in memory until these bytes are read.
-    complete: whether a last line without newline is whole.
+    line_limit: the length of the longest line that is returned, in bytes.
+    lookahead_bytes: how many bytes after the first line of a report are searched for the
+    report's following lines. The first line stays in memory until these bytes are read.
+    complete: whether a last line without newline counts as a whole line. False while a
+    program still writes the log, because the line may be half written.
     """
 
     chunk_bytes: int = CHUNK_BYTES
@@ -49,10 +50,11 @@ class Window:
     """A buffer with a part of a log; its bytes `[begin, end)` are whole lines to be searched.
 
     offset: the offset in the log of the buffer's first byte.
-    used: how many bytes of the buffer were searched; `advance` removes them. If a line needs lines
-    below it that are not in the buffer yet, set `used` to the beginning of this line. Then
-    `advance` keeps the line.
-    filled: the end of the buffer's bytes; the bytes after `end` are other lines, or a part of one.
+    used: how many bytes of the buffer were searched; `advance` removes them. If a line
+    needs lines below it that are not in the buffer yet, set `used` to the beginning of this
+    line. Then `advance` keeps the line.
+    filled: how many bytes the buffer has. The bytes from `end` to `filled` are not
+    searched: they are a part of a line, or lines that begin at `stop` or later.
     settled: whether no more lines can follow the lines in the buffer, because the log ends
     (`at_end`) or continues with a line that is left out (`within_line`).
     """
@@ -112,17 +114,21 @@ class Window:
     def next_line(self) -> int:
         """The offset in the log from which the search continues.
 
-        It is the byte after the searched lines. If a line that is too long follows them, it is the
-        end of the buffer's bytes, within this line.
+        It is the byte after the searched lines. If the buffer ends within a line that is
+        too long, it is the end of the buffer's bytes, because this line is left out.
         """
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
-        """Return where `count` further lines end, after the line that ends at `end`.
+        """Return the position in the buffer at which the following lines of a line end.
 
-        If the limits of `Bounds` allow fewer lines, returns where the last of these ends, or `end`
-        if there are none. Returns None if more lines may come: after the next `advance`, or, with
-        `hold`, once the log has grown.
+        end: the end of the line. count: how many following lines are wanted. If `Bounds`
+        allows fewer, or the log has fewer, returns the end of the last of these; `end` if
+        there are none.
+
+        Returns None if the lines are not in the buffer yet; call the method again after
+        `advance`. With `hold`, also returns None at the end of the log, because the log may
+        grow.
         """
         lookahead = self._bounds.lookahead_bytes
         region = min(self._whole, end + 1 + lookahead)
@@ -142,12 +148,12 @@ class Window:
         return region if self.at_end and region > last + 1 else last
 
     def newlines_before(self, place: int) -> int:
-        """Return the number of newlines from where the window began in the log up to `place`.
+        """Return the number of newlines before `place`, counted from where the window began.
 
-        place: an offset in the buffer. From call to call, its position in the log must not
-        decrease. Call this method before each `advance`. Newlines at the window's `stop` or later
-        do not count. If the window began within a line, the newline of that line does not count
-        either.
+        place: a position in the buffer. From call to call, its offset in the log must not
+        decrease. Call this method before each `advance`. Newlines at the window's `stop` or
+        later are not counted. If the window began within a line, the newline of this line
+        is not counted either.
         """
         if self._stop is not None:
             place = min(place, self._stop - self.offset)

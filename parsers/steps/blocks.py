@@ -55,9 +55,9 @@ class StepBlock:
     def going_on(self, begin: int) -> int:
         """Return the index of the first report, from `begin` on, that does not continue the run.
 
-        A report continues the run if its iteration is higher than the one before, it is not the
-        last iteration of the run, and its loss is not nan or inf. Without such a report, returns
-        the number of reports.
+        A report continues the run if three conditions hold: its iteration is higher than
+        that of the report before, it is not the last iteration of the run, and its loss is
+        not nan or inf. If all reports continue the run, returns the number of reports.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -89,7 +89,7 @@ class StepBlock:
         )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
-        """Return the reports for which `kept`, with a bool per report, is true."""
+        """Return the reports whose value in `kept` is true; `kept` has one bool per report."""
         which = list(kept)
         return StepBlock(
             {name: [*compress(column, which)] for name, column in self.columns.items()}

@@ -66,8 +66,9 @@ def _intervals(
 ) -> dict[int, int]:
     """Return over how many iterations each report of one program is a mean.
 
-    The keys are the iterations of the reports. A report for which the number is not known is left
-    out.
+    iterations: the iterations of the reports, in order. configured: the log interval in the
+    configuration, if known. The result has the iterations of the reports as keys. A report
+    for which the number is not known is left out.
     """
     intervals = {number: number - before for before, number in pairwise(iterations)}
     first = _first_interval(iterations, configured, resumed_from)

@@ -43,11 +43,14 @@ _NODES_APART_SECONDS = 1.0
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
     """Merge all step reports of one launch into one per iteration, in order.
 
-    If several reports have a value, the first one counts. There is one exception: a line with the
-    total number of iterations takes precedence over a line without, because it is the more precise
-    one of Megatron-DeepSpeed's two lines. Megatron core's additional line for the first iteration
-    is left out. Each report gets the number of iterations over which its time is the mean. If some
-    reports cover whole iterations, the times and rates of single engines are removed.
+    If several reports of an iteration have a value, the first one counts. There is one
+    exception, because of Megatron-DeepSpeed, which prints two lines per iteration. The more
+    precise line contains the total number of iterations, so such a line takes precedence
+    over a line without it.
+
+    Megatron core's additional line for the first iteration is left out. Each report gets
+    the number of iterations over which its time is the mean. If some reports cover whole
+    iterations, the times and rates of single engines are removed.
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     """
     interval = [setting for setting in settings_among(records) if setting.name == "log_interval"]
@@ -113,7 +116,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 
     Each node prints the run's result, with times that it measured itself. So two results count as
     one if their numbers differ by at most 2 %, and all other values are equal. In a training of
-    less than 50 s, the numbers may differ by more: by 1 s divided by the training's seconds.
+    less than 50 s, the numbers may differ by more: by 1 s divided by the training's
+    seconds, e.g. by 5 % in a training of 20 s.
     """
     kept: list[RunTotals] = []
     for record in reports_among(records):

@@ -202,9 +202,10 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
     """Return for each report the mean seconds per iteration since the previous report.
 
-    seconds: for each report, the seconds since the start of the training. The value is None for the
-    first report. It is also None if a report or the previous one has no seconds, or if the seconds
-    do not increase.
+    seconds: for each report, the seconds since the start of the training.
+
+    The result is None for the first report. It is also None if a report or the previous one
+    has no seconds, or if the seconds do not increase.
     """
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):

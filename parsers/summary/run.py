@@ -51,13 +51,17 @@ class RunSummary:
     steady: False if the step times never settled.
     step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
         run, if the program reports its samples per second.
-    memory_reports: how many reports of memory training programs printed.
-    peak_memory_gib: the highest allocated memory in these reports, or else the highest reserved.
-        Without reports, the highest use of a device in nvidia-smi's samples.
-    samples_per_second, tokens_per_second: of the counting reports, over all GPUs. If there are
-        none, the program's own rate for the whole run, or for the run so far.
+    memory_reports: how many memory reports the training programs printed.
+    peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
+        reserved memory. If no program reports a peak, the highest use since the first step
+        report, e.g. in nvidia-smi's samples.
+    samples_per_second: of the counting reports, over all GPUs. If they have no rate, the
+        program's own rate for the whole run, or for the run so far.
+    tokens_per_second: the mean rate in the counting reports, over all GPUs. If they have
+        none, samples_per_second times the sequence length, or else the program's own rate.
     tokens_per_second_per_gpu: of the counting reports, or else of reports without an iteration.
-    reported_tflops_per_gpu, reported_mfu: of the counting reports, as the program prints them.
+    reported_tflops_per_gpu, reported_mfu: means over the counting reports, as printed. If
+        these reports have no TFLOPs, the program's own number for the whole run.
     engine_samples_per_second: the rate of single engines, i.e. of DeepSpeed's trainers of one model
         each. None if no other report covers whole iterations.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
@@ -193,11 +197,11 @@ def summarise(
 
 
 def _batch_by_rates(run: LogRun) -> int | None:
-    """Return the global batch size, computed from the step times and samples per second of a run.
+    """Return the global batch size: the rounded product of step time and samples per second.
 
-    The product of both is the batch, but both are rounded. So of the products of all reports, the
-    middle half must differ by less than a quarter from one integer, the result. Returns None if
-    they do not, or if no report has both values.
+    Programs print both factors rounded, so the products of a run's reports differ. The
+    lowest and highest quarter of the products are ignored. All others must differ by less
+    than 0.25 from the result. Returns None if they do not, or if no report has both values.
     """
     parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
@@ -270,9 +274,9 @@ def _rate_of_losses(run: LogRun) -> float | None:
 def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return the sequence length, computed from consumed tokens and samples.
 
-    From the first to the last report that the numbers use, it is the increase of the tokens divided
-    by the increase of the samples. Returns None if one of these two reports lacks a number, or if
-    the tokens or the samples do not increase.
+    It is the increase of the tokens divided by the increase of the samples, between the
+    first and the last report that the numbers use. Returns None if one of these two reports
+    lacks a number, or if the tokens or the samples do not increase.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]

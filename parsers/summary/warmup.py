@@ -96,9 +96,12 @@ class Warmup:
     ) -> WarmupEnd:
         """Return the end of the warm-up of a launch.
 
-        iterations: those of the launch's reports, in order; a program may count them from 0.
-        step_seconds: one per report; None if the report has no time. `auto` ignores such reports.
-        train_iters: the last iteration of the run; by default that of the last report.
+        iterations: the iterations of the launch's reports, in order. A program may count
+        from 0.
+        step_seconds: one per report; None if the report has no time. `auto` ignores such
+        reports.
+        train_iters: the last iteration of the run; by default, the iteration of the last
+        report.
         resumed_from: the iteration of the checkpoint from which the launch continued.
         """
         from_zero = 1 if iterations and not iterations[0] else 0

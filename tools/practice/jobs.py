@@ -70,9 +70,9 @@ def wait_until(
 
 
 def let_time_run_out(cluster: Cluster, job: str) -> None:
-    """Set a job's time limit so that the job exceeds it in a few seconds.
+    """Set a job's time limit so that the job exceeds it in about two seconds.
 
-    Slurm refuses a time limit in the past. It checks for exceeded limits every 30 s. Raises
+    Slurm checks for exceeded limits every 30 s, so the job ends up to 30 s later. Raises
     PracticeError, with scontrol's message, if Slurm refuses the limit.
     """
     _update(cluster, f"jobid={job}", "EndTime=now+2")

@@ -83,9 +83,10 @@ def _is_there(sign: str) -> bool:
 
 
 def _as_root() -> list[str] | None:
-    """Return words that make apt-get run as root if they precede the command; none for root itself.
+    """Return the words to put before a command so that it runs as root, e.g. `sudo`.
 
-    Returns None if sudo is missing or needs a password, or if apt-get is missing.
+    The list is empty if this process already runs as root. Returns None if apt-get is
+    missing, or if sudo is missing or needs a password.
     """
     if shutil.which("apt-get", path=SEARCH_PATH) is None:
         return None

@@ -21,12 +21,13 @@ class Plan:
     """A practice cluster.
 
     folder: contains everything, and is removed with the cluster.
-    nodes_32g: how many nodes have the feature v100-32g. nodes_16g: the same for v100-16g.
+    nodes_32g, nodes_16g: how many nodes have the feature v100-32g, and how many v100-16g.
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
     with_accounting: whether slurmdbd and MariaDB run. Then sacct answers, and Slurm enforces
         accounts, QOS and their limits.
-    min_job_age_seconds: after this time Slurm forgets an ended job, without accounting. It is
-        Slurm's MinJobAge, which Slurm checks at most every ten seconds.
+    min_job_age_seconds: Slurm's MinJobAge: how many seconds after a job's end slurmctld
+        forgets the job. slurmctld checks this at most every ten seconds. With accounting,
+        sacct still returns the job.
     timeout_seconds: how long Slurm waits for a node, the controller, or the answer to a message.
     slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file
         `submit_seconds`.

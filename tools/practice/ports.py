@@ -15,9 +15,12 @@ _PORTS = range(10_000, 20_000)
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
     """Reserve `count` free ports of 127.0.0.1 for a `with` block, and yield them.
 
-    Other programs, and other calls of this function, do not get these ports. Each port is bound
-    without SO_REUSEADDR; this fails if another program uses the port. After that, programs that set
-    SO_REUSEADDR can listen at the port. Slurm's daemons do this.
+    A socket is bound to each port without SO_REUSEADDR. This fails if another program uses
+    the port, so the port is free. Then SO_REUSEADDR is set on the socket. From then on,
+    programs that set SO_REUSEADDR can listen at the port. Slurm's daemons do this.
+
+    Other calls of this function do not get these ports, nor do programs that do not set
+    SO_REUSEADDR.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))

@@ -76,7 +76,7 @@ class ColossalaiOptions:
 
     @property
     def launcher(self) -> str:
-        """The launcher of the ranks, which is always the same."""
+        """The launcher of the ranks, which is always `torchrun`."""
         return "torchrun"
 
 

@@ -43,13 +43,16 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key of a configuration that DeepSpeed has renamed.
+    """Yield one sentence for each key with an old name, which DeepSpeed has renamed.
 
-    For programs with today's DeepSpeed, `with_todays_names` replaces old names before this check.
-    It keeps an old name in two cases. First: a parameter of the run sets the same value. Second:
-    the configuration contains both the old and the new name, which DeepSpeed refuses.
-    kept: dotted paths of keys that are not reported, because the program has an old DeepSpeed that
-        needs the old names.
+    For programs with today's DeepSpeed, `with_todays_names` replaces old names before this
+    check. It keeps an old name in two cases:
+
+    - A parameter of the run (`offload_…`) sets the same value.
+    - The configuration contains the new name, too. DeepSpeed refuses both names together.
+
+    kept: dotted paths of keys that are not reported, because the program has an old DeepSpeed
+        that needs the old names.
     """
     yield from _renamed_keys(config, (), kept)
 
@@ -90,7 +93,7 @@ def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> 
 
 
 def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that only earlier versions of DeepSpeed have."""
+    """Yield one sentence for each key that DeepSpeed had in earlier versions and has removed."""
     for key, value in config.items():
         where = (*path, key)
         if key in _earlier(path):

@@ -29,7 +29,7 @@ _NVME_STAGE = 3
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield one sentence for each setting of a run that DeepSpeed refuses or ignores."""
+    """Yield one sentence for each wrong ZeRO setting or DeepSpeed key of a run."""
     yield from config_problems(run, config_files(run))
 
 
@@ -40,12 +40,15 @@ def config_problems(
     filled_in: bool = False,
     kept: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield one sentence for each setting of a run that DeepSpeed refuses or ignores.
+    """Yield one sentence for each wrong ZeRO setting or DeepSpeed key of a run.
+
+    Examples are an offload that the ZeRO stage does not support, a key that DeepSpeed has
+    renamed, and a value that contradicts the run's parameters.
 
     files: the run's DeepSpeed configurations, by file name.
     filled_in: whether the program replaces "auto" in the configuration by its own values.
-    kept: dotted paths of keys that keep their old names, because the program has an old DeepSpeed
-        that needs these names.
+    kept: dotted paths of keys that keep their old names, because the program has an old
+        DeepSpeed that needs these names.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -119,7 +122,7 @@ def _silent_steps(run: Run) -> Iterator[str]:
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
-    """Return DeepSpeed's configuration by file name; none if the run has no ZeRO stage."""
+    """Return DeepSpeed's configuration by file name; empty if the run has no ZeRO stage."""
     if run.zero_stage is None:
         return {}
     options = run.options
@@ -173,9 +176,10 @@ def states(
 ) -> Placement:
     """Return the placement of DeepSpeed's weights, gradients and optimizer states.
 
-    In bf16 with stage 0 or 1, DeepSpeed uses its BF16_Optimizer if gradients are added up in fp32.
-    If a run has a pipeline but does not add up gradients in fp32, only some versions of DeepSpeed
-    use this optimizer. The result then covers both cases, with and without the BF16_Optimizer.
+    The placement depends on the optimizer class that DeepSpeed uses. In bf16 with stage 0 or 1,
+    it uses BF16_Optimizer if gradients are added up in fp32. If a run has a pipeline but does
+    not add up gradients in fp32, only some versions of DeepSpeed use BF16_Optimizer. The result
+    then covers both cases.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")
     in_fp32 = accumulated in ("fp32", "float32", "float")

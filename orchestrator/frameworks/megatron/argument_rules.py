@@ -71,11 +71,10 @@ def common_problems(run: Run) -> Iterator[str]:
 
 
 def data_source_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has several sources of data.
+    """Yield a problem if a run has several sources of data, e.g. `data_path` and `--mock-data`.
 
-    For example, `--data-args-path` (a file with paths of data) excludes `data_path`. The function
-    does not check whether `--data-args-path` is combined with files for training, validation and
-    test.
+    `--data-args-path` (a file with paths of data) is reported only together with `data_path` or
+    `--data-path`.
     """
     options = given(run.options.extra_args)
     paths = ["data_path"] * (run.options.data_path is not None)

@@ -97,10 +97,11 @@ def version_1_problems(run: Run) -> Iterator[str]:
 
 
 def placed(run: Run, states: Placement) -> Placement:
-    """Return the placement of a run: its states, and what it does with its activations.
+    """Return the placement of a run's states and activations.
 
-    states: the placement of weights, gradients and optimizer states.
-    The program does not use fused attention.
+    states: the placement of weights, gradients and optimizer states. The function adds the
+    placement of activations and experts, which follows from the run's options. The program does
+    not use fused attention.
     """
     options: MegatronDeepspeedOptions = run.options
     return replace(

@@ -169,7 +169,7 @@ def program(run: Run) -> str:
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
-    """Return DeepSpeed's configuration by file name; none if Megatron runs without DeepSpeed."""
+    """Return DeepSpeed's configuration by file name; empty if Megatron runs without DeepSpeed."""
     options: MegatronDeepspeed3dOptions = run.options
     if options.engine == "megatron":
         return {}

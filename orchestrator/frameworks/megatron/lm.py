@@ -139,9 +139,11 @@ def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
 
 
 def model_arguments(run: Run) -> list[list[str]]:
-    """Return the arguments that build a model that differs from GPT-2; empty for GPT-2 of any size.
+    """Return the arguments with which Megatron core builds the run's model.
 
-    Raises ConfigError if Megatron core has no argument for a part of the model.
+    The result is empty for GPT-2 of any size, because the job script contains its arguments. It
+    is also empty for Megatron-LM 2, which builds only GPT-2. Raises ConfigError if Megatron
+    core has no argument for a part of the model.
     """
     if run.model is None or not run.model.variants or not run.options.is_core:
         return []
@@ -162,7 +164,7 @@ def _is_hybrid(run: Run) -> bool:
 
 
 def _selective(run: Run) -> list[str]:
-    """Return the further arguments that request selective recomputation; none for Megatron-LM 2."""
+    """Return further arguments for selective recomputation; empty for Megatron-LM 2."""
     return memory.selective(run) if run.options.is_core else []
 
 

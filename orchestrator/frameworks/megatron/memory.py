@@ -154,7 +154,7 @@ def may_save(run: Run) -> bool:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield a warning for each further argument that saves memory, but not in the forecast.
+    """Yield a warning for each further argument that saves memory which the forecast still counts.
 
     Arguments that `unreckoned` returns are left out, because another warning covers them.
     """

@@ -97,10 +97,11 @@ def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
     """Yield why the interleaved schedule, with several chunks per stage, is impossible.
 
-    Each stage computes one chunk for a group of micro-batches, and then the next chunk for the same
-    group. The number of micro-batches in a group is the number of stages. In Megatron core, a
-    further argument can set another number. least_stages: the smallest number of stages that the
-    program can interleave.
+    Each stage computes one chunk for a group of micro-batches, and then the next chunk for the
+    same group. A group has as many micro-batches as there are stages. So the number of stages
+    must divide the number of micro-batches. In Megatron core, a further argument can set
+    another size of the groups; then this is not checked.
+    least_stages: the smallest number of stages that the program can interleave.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:

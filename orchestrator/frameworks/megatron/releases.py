@@ -21,8 +21,9 @@ def checked_version(version: str) -> str:
 def record_name(version: str) -> str:
     """Return the name of the record that contains the options of a version of Megatron.
 
-    version: as users write it, e.g. `2`, `core` or `core-0.16`. If this version has no record, the
-        result is the record of the nearest release.
+    version: as users write it, e.g. `2`, `core` or `core-0.16`. If this version has no record,
+        the result is the record of the nearest release. For a version above all recorded
+        releases, it is the record of the main branch.
     Raises ValueError if the text does not name a version.
     """
     if version in ("2", "core"):

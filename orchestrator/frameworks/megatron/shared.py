@@ -216,7 +216,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run lacks files with data or the vocabulary.
+    """Yield a problem if a run lacks the data or the tokenizer's files.
 
     For programs that cannot train on dummy data.
     """

@@ -484,7 +484,11 @@ class Interpreter:
         return self.called(function, arguments, keywords)
 
     def called(self, function: Any, arguments: list[Any], keywords: Names) -> Any:
-        """Return the value of a call; UNKNOWN if the call cannot be followed."""
+        """Return the value of a call; UNKNOWN if it cannot be computed.
+
+        If it cannot be computed and the call gets a parser, the result is the parser, because
+        functions that add options usually return it.
+        """
         match function:
             case External():
                 last = function.name.rpartition(".")[2]
@@ -533,9 +537,10 @@ class Interpreter:
     def call(self, function: Function, arguments: list[Any], keywords: Names) -> Any:
         """Follow a call of a function of the checkout, and return the value of the call.
 
-        A call is followed if the function gets a parser, may add options, or may compute a value.
-        Otherwise the result is UNKNOWN. If the function got a parser and its result cannot be
-        computed, the result is the parser.
+        A call is followed if the function gets a parser, may add options, or is short enough to
+        compute a value. Otherwise the result is UNKNOWN. If the function gets a parser and the
+        call's value cannot be computed, the result is the parser, because such functions usually
+        return it.
         """
         for name, value in keywords.items():
             self._provider(name, value)

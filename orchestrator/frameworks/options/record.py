@@ -37,7 +37,10 @@ class Record:
 
 @cache
 def recorded(name: str) -> Record:
-    """Return a record of a release that is part of teralog, e.g. `megatron-lm-2.4`."""
+    """Return the record called `name` that is part of teralog, e.g. `megatron-lm-2.4`.
+
+    It contains the options of a release, or of one of teralog's own programs.
+    """
     text = (files("orchestrator.frameworks") / "known_options" / f"{name}.json").read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     # The programs that come with teralog are recorded by a test.

@@ -45,8 +45,9 @@ _NUMBERS_OF_VALUES = {
 class SourceOptions:
     """The options of a program, and the files from which they were read.
 
-    options: the properties of each option: `values` (1 by default, 0 for a flag, "?", "*", "+"),
-    `type`, `choices`, `required`, `default` and `action`, if known.
+    options: the known properties of each option: `values`, `type`, `choices`, `required`,
+    `default` and `action`. `values` is how many values the option takes: a number, "?", "*" or
+    "+". It is 0 for a flag and absent for one value.
     files: SHA-256 of each file that was read, by absolute path.
     complete: whether the name of each option is known. False if the program computes some names
     when it runs, or if a package outside the checkout adds options.
@@ -130,7 +131,10 @@ def _follow_script(interpreter: Interpreter, script: Module) -> None:
 
 
 class _Collected:
-    """The options found so far, and whether these are all options, while the source is read."""
+    """The options that were found so far in a program's source.
+
+    `complete` becomes False if the program may have options that cannot be read.
+    """
 
     def __init__(self) -> None:
         self.options: dict[str, Takes] = {}
@@ -177,9 +181,9 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return `values`, the number of values that an option takes, in a mapping with one key.
+    """Return how many values an option takes, as a mapping, e.g. {"values": "+"} or {"values": 2}.
 
-    The result is empty if the option takes one value.
+    The result is empty if the option takes one value. The number is "*" if it cannot be read.
     keywords: the arguments of the option's `add_argument` call.
     """
     wanted = keywords.get("nargs")

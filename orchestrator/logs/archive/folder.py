@@ -7,8 +7,10 @@
 <work>/<reader>/jobs/<name>/<index>.log       what the task printed
 <work>/<reader>/jobs/<name>/job.json          the array's id, and its shards in order
 
-A shard is a group of logs that one Slurm task reads. <work> is the folder that the user gives.
-<reader> is the name of a `Reader`, the settings for reading logs. <shard> is the name of a `Shard`.
+A shard is a group of logs that one Slurm task reads. <work> is the folder that the user
+gives. <reader> is the name of a `Reader`, the settings for reading logs. <shard> is the name
+of a `Shard`. <name> is the name of a job array, and <index> is the number of a task in the
+array.
 """
 
 import os

@@ -34,11 +34,12 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 
 
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find stated changes that do not follow from any other row of their column.
+    """Find stated changes, e.g. `3849(-1754)`, that are not right for any other row of the column.
 
     A page does not state from which row a change is computed. So a change is accepted if it is
-    right for any row, in any table with a column of the same title. If it is right for no row, the
-    finding compares it with the nearest row above, or else with the nearest row below.
+    right for any row, in any table with a column of the same title. If it is right for no row,
+    the finding compares the cell with the nearest row above, or else with the nearest row
+    below.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -81,7 +82,7 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
 def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
     """Return the line and the number of each cell with only a number, or a number and a change.
 
-    Cells with the number 0 are left out.
+    Cells with the number 0 are left out, because a percentage of 0 cannot be computed.
     """
     numbers = ((row.line, plain_number(text)) for row, text in cells)
     return [(line, number) for line, number in numbers if number and number.value]
@@ -174,11 +175,11 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Compare a stated change with the change from `other` to the cell's number.
+    """Compare a stated change with the change from the number `other` to the cell's number.
 
-    Returns one contradiction if the stated difference is wrong, and one if the stated percentage is
-    wrong. Integers are taken as exact, because readers compute with them; decimals are rounded
-    values. The cell's number and `other` must not be 0.
+    Returns one contradiction if the stated difference is wrong, and one if the stated
+    percentage is wrong. Integers are taken as exact, because readers compute with the printed
+    integers. Decimals are taken as rounded. The cell's number and `other` must not be 0.
     """
     value = change.value
     parts = [(change.difference, "", _difference)] if change.difference else []
@@ -209,9 +210,11 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
 
 
 def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
-    """Return whether a change is right for at least one of the numbers to which it may refer.
+    """Return whether a change is right for at least one of `numbers`.
 
-    The numbers are sorted by `in_order`; only those in the range that the change implies are tried.
+    numbers: the numbers from which the change may have been computed, sorted by `in_order`. To
+    save time, only numbers near the one that the change implies are compared. For example,
+    `3849(-1754)` implies a number near 5603.
     """
     for origin in _origins(change):
         begin = bisect_left(numbers, origin.low, key=_value)
@@ -222,9 +225,10 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield ranges that contain every number from which the cell may have computed its change.
+    """Yield ranges that contain every number from which a change may have been computed.
 
-    Each range is slightly too wide, so that rounding excludes no number.
+    For example, for `3849(-1754,↓31.3%)` the range is around 3849 + 1754 = 5603. Each range is
+    slightly too wide, so that rounding excludes no number.
     """
     value, amount = change.value, change.difference or change.percent
     if amount is None:
@@ -244,8 +248,11 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 def fitting(change: StatedChange) -> Printed | None:
     """Compute the number from which a change was computed: the cell's number minus the difference.
 
-    Returns None if the percentage does not follow from the computed number, if the cell lacks the
-    difference or the percentage, or if the computed number is not above 0.
+    The result is 5603 for `3849(-1754,↓31.3%)`. Returns None in three cases:
+
+    - the cell lacks the difference or the percentage;
+    - the percentage does not follow from the computed number;
+    - the computed number is not above 0.
     """
     if change.difference is None or change.percent is None:
         return None
@@ -256,8 +263,8 @@ def fitting(change: StatedChange) -> Printed | None:
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
     """Return the candidate on the nearest line above `line`, or else on the nearest line below it.
 
-    candidates: pairs of a line number and the number printed on that line, sorted by line. Returns
-    None without a candidate on another line.
+    candidates: pairs of a line number and the number printed on that line, sorted by line.
+    Returns None if no candidate is on another line than `line`.
     """
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]

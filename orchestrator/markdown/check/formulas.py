@@ -63,10 +63,14 @@ class _Agreement:
     def tells_of(self, size: Fraction) -> bool:
         """Return whether a row with this model size must have the value on which most rows agree.
 
-        This is so in two cases. First: the size is between the smallest and the largest of `sizes`.
-        Second: `exact_size` is true, and `sizes` has many values, which differ by a large factor.
-        In all other cases, the row may differ slightly, because an exact formula depends on more
-        than the model size.
+        A row must have this value in either of two cases:
+
+        - The size is between the smallest and the largest of `sizes`.
+        - `exact_size` is true, and `sizes` has at least 4 values, the largest at least 8 times the
+          smallest.
+
+        Any other row may differ slightly, because an exact formula for FLOPs depends on more than
+        the model size.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -74,12 +78,14 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find rows whose FLOPs / (parameters · sequences) differ from those of most rows.
+    """Find rows whose FLOPs / (parameters · sequences) differ from the value of most rows.
 
     This value is computed from TFLOPs, model size, speed and number of GPUs. A row is compared
-    with the other rows of its table. If the table is small and its rows do not agree, the row is
-    compared with all rows of the page. Tables written by `teralog report` are not checked: their
-    exact formula gives other values for other models and with recomputation.
+    with the other rows of its table. If the table is small and its rows do not agree, the row
+    is compared with all rows of the page.
+
+    Tables written by `teralog report` are not checked. Their exact formula gives different
+    values for different models, and for runs with and without recomputation.
     """
     rated = [_rated(table) for table in tables if not is_ours(table.columns.titles)]
     page = _agreement([row for rows in rated for row in rows])
@@ -110,9 +116,9 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return the FLOPs / (parameters · sequences) on which most rows agree.
+    """Return the FLOPs / (parameters · sequences) on which most rows agree: at least 3/4 of them.
 
-    Returns None if most rows do not agree, or if there are too few rows.
+    Returns None if fewer than 3/4 of the rows agree, or fewer than 3 rows.
     """
     if len(rows) < _FEWEST:
         return None

@@ -1,6 +1,7 @@
 """Check the TFLOP/s of rows that name their model.
 
-They are compared with the description of the model, and with other rows of the same model.
+The TFLOP/s are compared with the FLOPs in the description of the model, and with other rows
+of the same model.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,8 +92,9 @@ def _unequal(rows: Sequence[RatedRow]) -> Iterator[TableFinding]:
 def _accepted(rows: Sequence[RatedRow], way: Way | None, keys: Keys) -> list[Way]:
     """Return the ways to count FLOPs that are accepted as correct for rows of one model.
 
-    Messages compare a row with the first of these ways. If a column's title says only TFLOPs, the
-    numbers may be hardware FLOPs, and they may count attention with or without a causal mask.
+    Messages compare a row with the first of these ways. If a column's title is only "TFLOPs",
+    its numbers may be hardware FLOPs, and may count attention with or without a causal mask. So
+    the ways for these counts are accepted, too.
     """
     model = rows[0].model
     if model is None or way is None:
@@ -115,9 +117,12 @@ def _recomputes_only(way: Way) -> bool:
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
     """Find out how the wrong TFLOP/s of rows may have been computed.
 
-    Returns a way to count FLOPs for the line of each row; rows that no way explains are left out.
-    Of several known ways, the one that explains most rows is chosen. If several ways explain the
-    same number of rows, the one with the fewest differences from the model's description is chosen.
+    Returns a way to count FLOPs for the line of each row. A way explains a row if it gives the
+    row's FLOPs per token. Rows that no known way explains are left out.
+
+    The way that explains most rows is chosen first, then the way that explains most of the
+    remaining rows, and so on. If several ways explain the same number of rows, the one with the
+    fewest differences from the model's description is chosen.
 
     odd: the rows with wrong TFLOP/s. keys: the attention keys that the page counts.
     """
@@ -143,11 +148,11 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return how far `way` is from the rows that it explains: the mean relative difference.
+    """Return the mean relative difference between `way` and the rows that it explains.
 
-    The difference of a row is between its FLOPs per token and those that `way` gives. A way
-    explains a row if the two are equal, except for rounding and a small tolerance. Returns None if
-    the way explains no row.
+    The difference of a row is between its FLOPs per token and the FLOPs per token by `way`. A
+    way explains a row if the two are equal, except for rounding and a small tolerance. Returns
+    None if the way explains no row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

@@ -52,7 +52,7 @@ def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose model names occur on a page.
 
     The result is empty if the page also names unknown accelerators, or number formats below 16
-    bits.
+    bits, because the page's TFLOPs may then be those of other accelerators or formats.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -62,7 +62,10 @@ def named_gpus(data: bytes) -> list[Gpu]:
 
 
 def gpus_called(name: str) -> list[Gpu]:
-    """Return the GPUs that a name may mean: `V100` means two. Raises UserError if there is none."""
+    """Return the GPUs that a name may mean. Raises UserError if no known GPU has this name.
+
+    For example, `V100` may mean V100 SXM2 and V100 PCIe.
+    """
     gpus = matching(name)
     if not gpus:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})
@@ -113,10 +116,11 @@ def tflops_range(
 
 
 def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
-    """Return the highest peak of the GPUs at the precision of a row.
+    """Return the highest peak of the GPUs, in TFLOPs, at the precision of a row.
 
-    The peak of a card is the sum over its dies. If `precision` is unknown, all precisions are
-    compared. Returns None if there is no GPU, or if the peak of a GPU is not known.
+    The peak of a card is the sum over its dies, e.g. two for MI250X. If `precision` is None or
+    unknown, the highest peak of all precisions is returned. Returns None if there is no GPU, or
+    if the peak of a GPU is not known.
     """
     names = _names_of(precision)
     peaks = [

@@ -99,8 +99,9 @@ def _product(
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
     """Return a sentence on how Megatron-LM 2 reduces a pipeline size that is too large.
 
-    Megatron-LM 2 takes min(pipeline size, world size // tensor size). Later versions refuse such
-    sizes. Returns "" if this does not explain the row.
+    Megatron-LM 2 runs with min(pipeline size, world size // tensor size) pipeline stages. Later
+    versions refuse a pipeline size that is too large. Returns "" if this reduction does not
+    explain the sizes in the row.
 
     world: the number of GPUs. factors: the tensor, pipeline and data-parallel size, and others.
     """

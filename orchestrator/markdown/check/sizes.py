@@ -31,8 +31,9 @@ def tells_of_other_models(data: bytes) -> bool:
 def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find a printed model size that contradicts the layers and the hidden size in the same row.
 
-    The size is in 10**9 parameters. It is compared with the parameters of GPT-2's layers of these
-    sizes, with embeddings counted once (tied), twice or not at all. So the row must be of a GPT.
+    The printed size is in 10**9 parameters. It is compared with a GPT-2 that has these layers
+    and this hidden size. So the row must be of a GPT. The embeddings may be counted once
+    (tied), twice or not at all, because pages differ in this.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
     layers = row.numbers.get(Meaning.NUM_LAYERS)

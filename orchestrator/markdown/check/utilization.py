@@ -1,10 +1,12 @@
 """Check MFU and HFU against the TFLOPs of their rows and the peak of the GPU.
 
-TFLOPs divided by MFU are the peak that a page used. It must be a peak of the GPU, and the same in
-all rows of a table about one GPU. But a title that only says TFLOPs does not show whether
-recomputation is counted, while HFU counts it and MFU does not. Recomputation adds up to a third.
-So the TFLOPs in a row may be 4/3 of those that its MFU implies, or 3/4 of those that its HFU
-implies.
+TFLOPs divided by MFU are the peak that a page used. It must be a peak of the GPU, and the
+same in all rows of a table about one GPU.
+
+HFU counts recomputation, and MFU does not. If a column's title is only "TFLOPs", it does
+not show whether its numbers count recomputation. Recomputation adds up to a third to the
+FLOPs. So two factors are accepted: the TFLOPs may be 4/3 of the TFLOPs that the MFU
+implies, or 3/4 of the TFLOPs that the HFU implies.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """Read the HTML tables of a document, with the byte offset of each cell.
 
-Markdown pages contain such tables as raw HTML. A cell that spans several rows or columns counts as
-a cell of each of them, as a reader sees it. The standard library's parser finds the tags; they need
-not be closed.
+Markdown pages contain HTML tables as raw HTML. A cell that spans several rows or columns
+counts as a cell of each of these rows and columns, as a reader sees it. The parser of
+Python's standard library finds the tags. End tags may be missing, as in many HTML pages.
 """
 
 import re
@@ -250,8 +250,9 @@ def _span(text: str | None) -> int:
 def _grid(rows: Sequence[_Row]) -> list[list[tuple[_Cell, bool]]] | None:
     """Return for each row a list with one cell per column.
 
-    A cell that spans several rows or columns is in the list once for each of them. Each cell comes
-    with a bool: whether it spans several. Returns None if there are too many cells.
+    A cell that spans several rows or columns is in the lists once for each of them. Each cell
+    comes with a bool: whether it spans several rows or columns. Returns None if there are too
+    many cells.
     """
     above: dict[int, tuple[_Cell, int]] = {}
     grid = []

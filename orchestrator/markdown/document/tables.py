@@ -81,8 +81,9 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        If this gives another number of cells than the table has columns, pipes within `code` are
-        ignored, but only if the number of cells is then right.
+        If the number of cells then differs from the number of columns, the row is split again. This
+        second split ignores pipes within `code`. Its result is returned only if it has the right
+        number of cells.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:
@@ -260,7 +261,13 @@ def _end(data: bytes, match: "re.Match[bytes]") -> int:
 
 
 def _table(data: bytes, match: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
-    """Return the table with this row of dashes, if the line above contains titles; else None."""
+    """Return the table whose row of dashes is `match`; None if the line above has no titles.
+
+    The line above must have as many cells as the row of dashes.
+
+    after: the lowest offset at which the titles may begin. line: the line number of the row of
+    dashes.
+    """
     prefix = match["prefix"]
     if match.start() <= after or prefix.strip(b" \t>"):
         return None

@@ -12,8 +12,8 @@ def overwrite(path: Path, data: bytes) -> None:
     """Replace the content of a file by `data`, completely or not at all.
 
     A reader of the file sees either the old or the new bytes. A symbolic link stays a link. The
-    mode is kept, and the owner too if this process may set it. Raises OSError; then the file still
-    has the old bytes, and no temporary file is left.
+    mode of the file is kept, and also its owner if this process may set the owner. If the
+    function raises OSError, the file still has the old bytes, and no temporary file is left.
     """
     real = path.resolve(strict=True)
     before = real.stat()

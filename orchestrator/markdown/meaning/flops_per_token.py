@@ -121,9 +121,9 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
     """Return which attention keys most rows of a page include in their FLOPs.
 
-    The result is "full" (all keys), "window" (only the keys in a window) or "causal" (only the keys
-    that the causal mask leaves visible). If the rows do not show which keys are included, the usual
-    choice is returned.
+    The result is "full" (all keys), "window" (only the keys in a window) or "causal" (only the
+    keys that the causal mask leaves visible). If the rows do not show which keys are included,
+    the result is "window".
     """
     fitting = Counter[Keys]()
     for rated_row in rated:
@@ -137,8 +137,9 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
 def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
     """Return how to count the FLOPs of each published model on a page.
 
-    The keys of the result are the `group` of the rows. All parts of a model are counted. A layer of
-    multi-token prediction is counted only if more rows then agree with the model's FLOPs per token.
+    The result maps the `group` of rows to a way. The way counts all parts of the model. It
+    counts a layer of multi-token prediction only if more rows then agree with the model's FLOPs
+    per token.
 
     keys: which attention keys count; None for the keys that most rows of the page count.
     """

@@ -46,8 +46,8 @@ class _Name:
 def model_called(text: str) -> NamedModel | None:
     """Return the model with a name such as `Llama3 70B` or `Qwen3_30B_a3B`, or None.
 
-    A name that may mean several models, e.g. `Mixtral`, gives None. Parentheses, and words about
-    how the model is trained, do not matter.
+    Returns None if the name may mean several models, e.g. `Mixtral`. Text in parentheses is
+    ignored, and so are words about the training.
     """
     name = _parts(text)
     if not name.letters:

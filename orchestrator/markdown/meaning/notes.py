@@ -122,7 +122,10 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
 
 
 def read_sections(data: bytes, document: Document) -> list[Section]:
-    """Return the part of a document above its first heading, and the part below each heading."""
+    """Return the part of a document above its first heading, and the part below each heading.
+
+    If list items of a section give different values for a size, the section has no such size.
+    """
     sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
     above: list[tuple[int, str]] = []

@@ -80,10 +80,11 @@ def exact_count(value: int) -> Printed:
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell and the value of a unit of its last digit; None without a number.
+    """Return the number in a cell, with the value of 1 in its last digit; None without a number.
 
-    value: the cell's full value, unit included: 7.5e9 for `7.5B`. If the cell has several numbers,
-    the result is the one from which `value` was computed, e.g. 1.5 in `GPT-2 XL (1.5B)`.
+    value: the cell's full value with its unit, e.g. 7.5e9 for `7.5B`. If the cell has several
+    numbers, the result is the one from which `value` was computed, e.g. the last number in
+    `GPT-2 XL (1.5B)`.
     """
     if len(text) > LONGEST:
         return None

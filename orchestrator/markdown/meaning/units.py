@@ -20,8 +20,8 @@ class Quantity(StrEnum):
 class Unit(NamedTuple):
     """The unit of a printed number, e.g. `ms` or `tokens/s/GPU`.
 
-    scale: the number times `scale` is the quantity, e.g. in seconds. per_gpu: whether the quantity
-    is of one GPU.
+    scale: the factor from the printed number to the quantity, e.g. 0.001 from `ms` to seconds.
+    per_gpu: whether the quantity is of one GPU.
     """
 
     quantity: Quantity

@@ -203,10 +203,11 @@ def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
 
 
 def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
-    """Return the ways to count FLOPs, except those that count all parts of the model with `keys`.
+    """Return the known ways to count FLOPs, except the ways that `honest_ways` returns for `keys`.
 
-    The ways with the fewest differences from the model's description come first. Of these, the ways
-    with the attention keys `keys` come first.
+    The ways with the fewest differences from the model's description come first. Among ways
+    with equally many differences, the ways with the attention keys `keys` come first. A way has
+    at most two differences.
 
     keys: the attention keys that the page counts.
     """

@@ -58,11 +58,14 @@ class Regenerated:
 
 
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
-    """Return a page whose TFLOPs columns, and the columns of `add`, are computed again.
+    """Compute a page's TFLOPs columns, and the columns of `add`, again; return the changes.
 
-    add: names of columns, e.g. `mfu`. If a table lacks such a column, it is inserted after the last
-    column of TFLOPs, times or rates. The page's comments take precedence over `options`, and
-    `options` over the page's prose. Raises UserError with all problems, each with its line.
+    add: names of columns, e.g. `mfu`. If a markdown table lacks one of these columns, it is
+    inserted after the last column of TFLOPs, times or rates. No column is inserted into an HTML
+    table.
+
+    The page's comments take precedence over `options`, and `options` over the page's prose.
+    Raises UserError with all problems, each with its line.
     """
     document = read_document(data)
     rated = _rated_rows(data)

@@ -83,8 +83,8 @@ def regenerate_table(
 ) -> RegeneratedTable:
     """Compute the TFLOPs columns of a table, and the columns of `add`; return the changes.
 
-    headings: those above the table, which may name the model of its rows. Raises UserError if the
-    peak of a GPU is needed and unknown.
+    headings: the headings above the table, which may name the model of its rows. Raises
+    UserError if the peak of a GPU is needed and unknown.
     """
     line = table.header.line
     constants = as_notes(settings.constants)
@@ -162,10 +162,10 @@ def _results(
 ) -> list[_Result]:
     """Return the rows that contain a result, each with its computed values.
 
-    A row contains a result if it has a number in a column to compute, or in a column of times or
-    rates.
+    A row contains a result if it has a number in a column to compute, or in a column of times
+    or rates.
 
-    unclear: gets the rows that cannot be parsed.
+    unclear: gets the rows that cannot be parsed, except rows that report a failure, e.g. OOM.
     """
     telling = {column.index for _, column in targets if column}
     telling |= {column.index for column in columns.by_meaning.get(Meaning.PACE, ())}

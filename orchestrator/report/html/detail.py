@@ -36,7 +36,10 @@ class Limits:
 
 
 def limits(runs: int) -> Limits:
-    """Return how many points and lines per run fit on a page of `runs` runs."""
+    """Return how much data of each run a page with `runs` runs contains.
+
+    The more runs, the less data per run, so that the page stays small enough for a browser.
+    """
     share = min(1.0, _RUNS_IN_FULL / max(runs, 1))
     return Limits(
         max(int(_STEPS * share), _LEAST),

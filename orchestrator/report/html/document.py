@@ -34,9 +34,10 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def json_in_html(value: object) -> str:
-    """Return a value as JSON that is safe in a script element, whatever its texts contain.
+    """Return a value as JSON that can be put into an HTML script element without closing it.
 
-    Values are plain or frozen dataclasses. nan and inf become texts, because JSON has neither.
+    The characters <, > and & are escaped. The value may contain dataclasses with slots,
+    which become objects. nan and inf become texts, because JSON has neither.
     """
     return _json(value).translate(_ESCAPED)
 
@@ -47,7 +48,11 @@ def packed(value: object) -> str:
 
 
 def document(page: Page, details: Iterable[Detail | RowDetail], plotly: str) -> str:
-    """Return the page as HTML; `plotly` is the library's source."""
+    """Return the HTML text of a page.
+
+    details: the data for the view of each run or row. plotly: the JavaScript source of
+    plotly.js.
+    """
     files = resources.files("orchestrator.report.html")
     parts = (files.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
     # In a separate block, so that its names cannot collide with others.
@@ -77,7 +82,10 @@ def _json(value: object) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return a dataclass as an object of its fields, which may be dataclasses themselves."""
+    """Return the fields of a dataclass with slots, by name.
+
+    A field that contains another dataclass is not converted; the callers do this.
+    """
     return {name: getattr(value, name) for name in value.__slots__}
 
 
@@ -96,17 +104,21 @@ def _detail_element(detail: Detail | RowDetail) -> str:
 
 
 def _in_element(script: str) -> str:
-    """Return a script that can be the text of a script element; its strings keep their meaning.
+    """Return a script that can be the text of an HTML script element.
 
-    The result contains nothing that would end the element. All its line ends are newlines, because
-    browsers convert line ends to newlines before they compute the checksum of a script.
+    In `</script` and `<!--`, a backslash is added, so that they cannot end the element or
+    begin a comment. JavaScript strings keep their values. All line ends become newlines,
+    because browsers convert them to newlines before they compute the checksum of a script.
     """
     script = script.replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _policy(*scripts: str) -> str:
-    """Return a Content-Security-Policy: only these scripts run, and nothing is fetched."""
+    """Return a Content-Security-Policy that allows only these scripts and no requests.
+
+    A script is allowed by its SHA-256 hash.
+    """
     hashes = (
         base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
     )

@@ -1,4 +1,4 @@
-"""Collect the data of configuration plots, run by run."""
+"""Collect the values of each run for the plots that compare configurations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +57,10 @@ def campaign_facts(
 
 
 def samples_per_second(runs: Sequence[Collected]) -> list[float | None]:
-    """Return the global batch divided by the median step time, for each run; None if not known."""
+    """Return the samples/s of each run: its global batch divided by its median step time.
+
+    The result is None for a run if the global batch or the step time is not known.
+    """
     return [
         batch / seconds
         if (batch := run.planned.run.batch.global_batch_size)

@@ -41,11 +41,11 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of runs for a plot over one size.
+    """The groups of runs for a plot over one size, e.g. over the number of GPUs.
 
-    of: for each run, the index of its group; None if the run is in no group. way: how another value
-    changes together with the size, in words, e.g. "the global batch grows with the GPUs (weak
-    scaling)"; empty if unknown.
+    of: for each run, the index of its group; None if the run is in no group.
+    way: how another value changes together with the size, in words, e.g. "the global batch
+        grows with the GPUs (weak scaling)"; empty if unknown.
     """
 
     of: tuple[int | None, ...]
@@ -55,8 +55,9 @@ class Groups:
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    Another value may change together with `size`, e.g. the global batch with the GPUs. Several
-    values are tried for this; the result uses the one that puts the most runs into groups.
+    One other value may change together with `size`, e.g. the global batch with the GPUs.
+    The function tries several values as the other value. It returns the grouping that puts
+    the most runs into groups.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [
@@ -88,11 +89,16 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
 def efficiencies(
     runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return the scaling efficiency of each run: its TFLOPs per GPU, in percent of a base.
+    """Return the scaling efficiency of each run, in percent.
 
-    The base of a group is the median of the TFLOPs of its smallest runs: those with the fewest GPUs
-    among the runs whose TFLOPs are known. The result is None for a run without a group or without
-    TFLOPs, and for a group in which all runs with TFLOPs have the same number of GPUs.
+    The efficiency is the TFLOPs per GPU of a run, divided by the base of its group. The
+    base is the median TFLOPs per GPU of the runs in the group that have the fewest GPUs.
+    For example, 90 TFLOPs on 16 GPUs are 90 % if the runs on 4 GPUs reach 100 TFLOPs. Runs
+    without TFLOPs are ignored.
+
+    of: for each run, the index of its group, or None.
+    The efficiency is None for a run without a group or without TFLOPs. It is also None if
+    all runs of the group have the same number of GPUs.
     """
     reached: dict[int, dict[int, list[float]]] = {}
     for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):

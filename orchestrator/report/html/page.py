@@ -57,15 +57,19 @@ class PageRun:
 class Page:
     """The data of an HTML page, without the details of single runs.
 
-    Plots and rows are in the runs' order.
+    Plots and rows are in the order of the runs.
 
     noun: the word for a row of the table, e.g. `run`.
-    identity: the word for what identifies a row, `run` or `line`; links contain it.
+    identity: the word before a row's id in links: `run` in `#run-0a1b2c3d4e5f`, or `line`
+        in `#line-12`.
     about: the text after the number of rows, e.g. `on cluster jz`.
-    beside: the name of a file with the same tables, which can be read without a browser.
-    best: the index of the median run of the configuration with the most TFLOPs per GPU.
+    beside: the name of a file with the same tables next to the page, e.g. report.md. It can
+        be read without JavaScript.
+    best: the index of the best run. It is the median run of the configuration with the most
+        TFLOPs per GPU. In a page of published tables, it is the row with the most TFLOPs.
     curves: whether runs have step times and losses for each iteration.
-    memory_of: a text that explains which memory is meant by forecasts and peaks.
+    memory_of: which memory the forecasts and peaks are about, in words, e.g. the memory of
+        a whole process.
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
@@ -188,9 +192,9 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return the title and the cells of the columns of TFLOPs and MFU, which have plots.
+    """Return the columns of TFLOPs and MFU, because the page has plots of them.
 
-    The keys of the result are the names of the columns.
+    The result maps the name of each column to a pair: its title, and its cells.
     """
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.

@@ -141,8 +141,9 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
 def _names(columns: Sequence[JoinedColumn]) -> list[str]:
     """Return a name for each column, for the JSON in the page.
 
-    The name is the column's meaning. If an earlier column has the same meaning, or if the meaning
-    is unknown, the name is `title` and the column's title.
+    The name is the column's meaning, e.g. `tflops_per_gpu`. If the meaning is unknown, or
+    an earlier column has the same meaning, the name is `title` and the column's title, e.g.
+    `title Notes`.
     """
     names: list[str] = []
     for column in columns:
@@ -158,7 +159,7 @@ def _is_measured(column: JoinedColumn) -> bool:
 
 
 def _endings(tables: JoinedTables) -> list[str]:
-    """Return the outcome that each row states, e.g. `completed`; empty if it states none."""
+    """Return the outcome in each row, e.g. `completed`; an empty text if a row has none."""
     outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
     return [
         next((str(values[place]) for values in outcomes if values[place] is not None), "")
@@ -227,10 +228,13 @@ def _plots(tables: JoinedTables) -> Iterator[Plot]:
 
 
 def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
-    """Return the values that distinguish a row from the other rows, by name.
+    """Return the values in which a row may differ from other rows, by name.
 
-    These are the name of its table, its sizes, and its cells in the columns that are neither sizes
-    nor measured. place: the index of the row.
+    These values are the name of its table, its sizes, and its cells in other columns.
+    Columns of measured values are left out, because plots compare rows that are equal
+    except for one size.
+
+    place: the index of the row.
     """
     row = tables.rows[place]
     sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}

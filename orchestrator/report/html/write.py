@@ -66,8 +66,10 @@ def tables_html(file: Path) -> str:
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
     """Raise UserError if a new HTML page would replace a file that the user may want to keep.
 
-    Such a file is one that teralog did not write, or a page of the other kind: there are pages of
-    campaigns and pages of tables.
+    These files are:
+    - a file that teralog did not write;
+    - the page of a campaign, if the new page is a page of published tables;
+    - a page of published tables, if the new page is the page of a campaign.
 
     place: the path of the new page. of_tables: whether the new page is a page of tables.
     """

@@ -83,9 +83,9 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
 def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
     """Return the runs, grouped by the Python file that asks their program about its arguments.
 
-    Runs with problems are left out. Runs whose program cannot be asked are in no group.
-    remarks: changed in place: for each reason why programs cannot be asked, it gets the labels of
-    the runs.
+    Runs with problems, and runs whose program cannot be asked, are in no group.
+    remarks: changed in place. For each reason why programs cannot be asked, the function adds
+    the labels of the runs to which the reason applies.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
@@ -175,10 +175,11 @@ def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
 def _answers(
     cluster: Cluster, asker: Path, orders: Sequence[Mapping[str, Any]], folder: Path
 ) -> list[dict[str, Any]] | str:
-    """Return the program's answer about each run; a sentence with the reason if it gave no answers.
+    """Return the answers of a program, one for each run; or the reason, if it gave no answers.
 
-    asker: the Python file that asks the program. orders: the input of that file, one entry per run.
-    folder: gets the file that contains `orders`.
+    cluster: its Python starts the file `asker`. asker: the Python file that asks the program.
+    orders: the input of that file, one entry per run. folder: the folder into which the
+    function writes `orders` as a JSON file.
     """
     file = folder / "orders.json"
     file.write_text(json.dumps(orders), encoding="utf-8")

@@ -44,14 +44,15 @@ PERCENT = 1e-2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A value of a report: where it is on a line, and to which field of `Step` it belongs.
+    """A value of a report: where it is on a line, and which field of `Step` gets it.
 
-    name: the field of `Step`. It may also be `interval_seconds` or `steps_per_second`, from which
-    the step time is computed if a report times several steps together.
+    name: the field of `Step`. Two other names are possible: `interval_seconds` and
+    `steps_per_second`. From them teralog computes the step time if a report gives only the time
+    of several steps together.
     before: a regular expression for the text before the value.
     after: a regular expression for the text after the value on a line that is not torn.
     scale: the number by which the printed value is multiplied to get the field's unit.
-    needed: whether a line without the value is not a report.
+    needed: True if every report contains this value; a line without it is then not a report.
     """
 
     name: str
@@ -67,15 +68,15 @@ class Declaration:
 
     name: the name that users see.
     anchors: byte strings; each line of the format contains at least one.
-    head: a regular expression for the start of a report. It has the group `iteration`, and may have
-    the group `iterations`.
+    head: a regular expression for the start of a report. It has the group `iteration`, and may
+    have the group `iterations`.
     fields: the values of a report; they may be in any order on a line.
-    whole: a regular expression that does not match a torn line.
-    never: a regular expression for lines that are not read although `head` matches them, e.g.
-    reports of a validation.
-    log_interval: 1 if each report is about one iteration.
-    counted: True if lines have no iteration number. Then the lines of the format are counted, and
-    the count becomes the iteration number.
+    whole: a regular expression for text that every whole line contains, and no torn line.
+    never: a regular expression for lines to ignore although `head` matches them, e.g. reports
+    of a validation.
+    log_interval: 1 if each report is about one iteration; None if unknown.
+    counted: True if lines have no iteration number. Then teralog numbers the lines of a launch
+    from 1. It ignores these lines if other lines of the launch have iteration numbers.
     """
 
     name: str
@@ -214,7 +215,10 @@ class DeclarationReader:
             )
 
     def _values(self, part: str, begin: int) -> dict[str, Any] | None:
-        """Return the fields of a report; None if a needed one is missing."""
+        """Return the fields of a report; None if a needed field is missing.
+
+        part: the text that contains the report. begin: where the report begins in `part`.
+        """
         values: dict[str, Any] = {"log_interval": self.declaration.log_interval}
         for declared_field, pattern in self.patterns:
             match = pattern.search(part, begin)
@@ -230,8 +234,9 @@ class DeclarationReader:
 def _spread_interval(values: dict[str, Any]) -> None:
     """Replace the time of several steps in `values` by the mean time of one step, in place.
 
-    `values` contains the fields of one report. The number of steps is their time multiplied by the
-    steps per second that the report contains.
+    values: the fields of one report. The number of steps is the report's time,
+    `interval_seconds`, multiplied by its `steps_per_second`, rounded to at least 1. It is 1 if
+    the report has no `steps_per_second`.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
@@ -302,8 +307,8 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
     """Replace the times of several steps in `columns` by the mean times of one step, in place.
 
-    columns: by the name of each field, its values in several reports. In each report, the number of
-    steps is their time multiplied by the steps per second.
+    columns: for each field, its values in several reports. Each report is converted as in
+    `_spread_interval`.
     """
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
@@ -314,10 +319,11 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return a pattern that rejects only the lines that the declaration's `never` matches.
+    """Return a pattern that finds the lines which the declaration's `never` does not match.
 
-    Returns None if the declaration has no `never`. The pattern also matches every line with a
-    carriage return or with a terminal's escape code.
+    Returns None if the declaration has no `never`. The pattern also finds every line with a
+    carriage return or with a terminal's escape code. teralog splits and cleans these lines
+    later, and then checks `never` again.
     """
     if declaration.never == _NEVER:
         return None

@@ -9,19 +9,21 @@
     Iter 18: Train loss 10.059, Learning Rate 1.000e-04, It/sec 0.468, Tokens/sec 213.130, Trained …
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
 
-Each is one line. These facts are from the programs' sources:
+Each example is one line of a log; a line that is indented further continues the line above
+it. These facts are from the programs' sources:
 
-* Each rank of XTuner prints a line. `tgs` is the number of tokens of that rank divided by its time,
-  and `reduced_llm_loss` is the loss of all ranks. GB are 2**30 bytes.
-* XTuner trained with MMEngine before 2025. MMEngine prints means over the latest steps; an option,
-  `window_size`, sets their number. Its memory is the peak in 2**20 bytes. XTuner's hook adds the
-  rate and the TFLOPs of one GPU; these TFLOPs include recomputation.
-* LiBai numbers iterations from 0. Its time and its rate are means since the start of the launch, so
-  the time is not read. Its losses are medians of up to 200 iterations.
-* MLX prints iterations per second with three digits, which is too coarse for a step time. Its
-  memory is in 10**9 or 2**30 bytes, depending on the version. So the iterations per second and the
-  memory are not read.
-* litgpt times one micro-batch; `(step)` marks those that end with an update of the weights.
+* Each rank of XTuner prints a line. `tgs` is the number of tokens of that rank divided by
+  its time, and `reduced_llm_loss` is the loss of all ranks. GB are 2**30 bytes.
+* XTuner trained with MMEngine before 2025. MMEngine prints means over the latest steps; an
+  option, `window_size`, sets their number. Its memory is the peak in 2**20 bytes. XTuner's
+  hook adds the rate and the TFLOPs of one GPU; these TFLOPs include recomputation.
+* LiBai numbers iterations from 0. Its time and its rate are means since the start of the
+  launch, so the time is not read. Its losses are medians of up to 200 iterations.
+* MLX prints iterations per second with three digits, which is too coarse for a step time.
+  Its memory is in 10**9 or 2**30 bytes, depending on the version. So the iterations per
+  second and the memory are not read.
+* litgpt times one micro-batch. `(step)` marks a micro-batch after which the weights are
+  updated.
 """
 
 from parsers.formats.declared.declaration import (

@@ -1,8 +1,9 @@
 """Read many lines of JSON at once, as columns.
 
-The objects of one log differ only in their numbers, and in the digits within their strings. So
-teralog makes a pattern from one line, and reads the lines after it with this pattern. The pattern
-is used only if it reads the same values from its own line as the reader of single lines does.
+The objects of one log differ only in their numbers, and in the digits within their strings.
+So teralog makes a pattern from one line, and reads the lines after it with this pattern.
+teralog tests the pattern first on the line from which it was made: it must read the same
+values as the reader of single lines. Otherwise the pattern is not used.
 """
 
 import math

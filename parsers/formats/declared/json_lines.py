@@ -73,13 +73,13 @@ class JsonLines:
 
     name: the name that users see.
     keys: JSON keys in quotes; each line of the format contains at least one.
-    fields: for each JSON key, the field of Step, and the divisor that converts the key's value to
-    the field's unit.
+    fields: for each JSON key, the field of Step, and the divisor that converts the key's value
+    to the field's unit.
     step: takes an object, and returns its iteration and the total number of iterations.
     inner: the key of an inner object that contains the metrics; None without an inner object.
     only: keys and values; an object is read only if its keys have these values.
-    integrations: whether the keys of `hf_keys` are read too.
-    log_interval: 1 if each report is about one iteration.
+    integrations: whether to read also the keys that the module `hf_keys` describes.
+    log_interval: 1 if each report is about one iteration; None if unknown.
     """
 
     name: str

@@ -4,9 +4,9 @@
         total_weights: 196608, loss: 2.136
     completed step: 2, seconds: 0.206, TFLOP/s: 72.958, loss: 9.352                         in 2023
 
-Steps are started before the device has completed the earlier ones, so the times of the first three
-steps mean nothing. If a model predicts several tokens at once, `main_model_loss` is the loss of the
-next token.
+MaxText starts a step before the device has completed the earlier ones. So the printed times
+of the first three steps do not show how long these steps took. If a model predicts several
+tokens at once, `main_model_loss` is the loss of the next token.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format

@@ -11,18 +11,21 @@
          Train memory/peak_reserved_mem: 51.3280
          Train loss/train/total: 10.3750
 
-A line with a step that has no metrics below it reports nothing.
+A line with a step makes no record if no known metric is below it.
 
-OLMo-core (from console_logger.py and speed_monitor.py of versions 1 to 3): `TPS` is tokens per
-second and device of this step, and `(actual avg)` is the mean since the second step. `MFU` is in
-percent of a peak; for GPUs that the program does not know, that is an A100's peak. Peaks of memory
-are of this step; `active` is what is allocated, or freed and still in use. Numbers have commas
-between thousands. A large number ends with a letter: B is 10**9, T is 10**12, P is 10**15 and E is
-10**18. OLMo, the predecessor of OLMo-core, has other names; its tokens/s are the mean of a window
-of steps, and its memory is in 10**6 bytes.
+OLMo-core (from console_logger.py and speed_monitor.py of versions 1 to 3): `TPS` is tokens
+per second and device of this step, and `(actual avg)` is the mean since the second step.
+`MFU` is in percent of the GPU's peak; for a GPU that the program does not know, it takes
+the peak of an A100. Peaks of memory are of this step. The `active` memory is allocated, or
+freed but still in use. Numbers have commas between thousands. A large number ends with a
+letter: B is 10**9, T is 10**12, P is 10**15 and E is 10**18. OLMo, the predecessor of
+OLMo-core, prints other names of metrics. Its tokens/s are the mean of a window of steps,
+and its memory is in 10**6 bytes.
 
-Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the duration is
-in epochs, its line contains `[epoch=0]` and counts batches within the epoch, so it is not read.
+Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the
+length of the training is given in epochs, the line is e.g. `[epoch=0][batch=3/40]:`, and
+batches are counted from the start of the epoch. Such a line is not read, because its count
+is not the step of the training.
 """
 
 import math
@@ -47,13 +50,17 @@ class MetricBlocks:
 
     name: the name that users see.
     anchor: a byte string in each line with a step.
-    fields: by the name of a metric, the field of Step and the divisor that converts the value to
-    the field's unit. The other members are regular expressions:
+    fields: for each metric, the field of Step and the divisor that converts the metric's value
+    to the field's unit.
+
+    The other members are regular expressions:
     head: the end of the line with a step, with the groups `step` and `steps`.
     metric: a line with a metric, with the groups `name` and `rest`.
-    value: matches `rest` if its number is whole, with the groups `value` and `suffix`.
-    unsure: matches a `value` that may be torn. Such a value is not read on the last line below a
-    step.
+    value: matches the group `rest` if its number is whole, with the groups `value` and
+    `suffix`.
+    unsure: matches a `value` that may be torn, e.g. 9,786 of 9,786,123. Such a value on the
+    last line below a step is not read. Any other line is certainly whole, because more text
+    follows it.
     """
 
     name: str

@@ -4,10 +4,11 @@
         "tracked_stats", "value": {"train_step_time": 0.216, "reduced_train_loss": 8.2}, "metadata":
         {"file": "…", "lineno": 480, "step": 31.0}}
 
-The step time is in seconds, the mean since the last report; it was called `train_step_timing` up to
-v3.0. The meaning of `step` differs between submissions; lines without `step` contain means over
-earlier reports. A `throughput` may be in samples or in tokens per second. The line does not show
-which, so it is not read. `run_stop` has the status of the run.
+`train_step_time` (up to v3.0: `train_step_timing`) is in seconds: the mean over the steps
+since the previous report. The meaning of `step` differs between submissions. A line without
+`step` contains means over steps that were reported before, so it is not read. A
+`throughput` may be in samples or in tokens per second. The line does not show which, so the
+throughput is not read. A line with the key `run_stop` contains how the run ended.
 """
 
 import re

@@ -8,13 +8,15 @@
     step:1390/1390 train_time:80605ms step_avg:57.99ms
     peak memory allocated: 30908 MiB reserved: 46472 MiB
 
-* nanoGPT times each reported iteration alone, including an evaluation before it. Its MFU is a
-  running mean, which is negative before the fifth iteration; older versions print none.
-* llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over all ranks.
+* nanoGPT times only the iteration that it reports, together with an evaluation before it.
+  Its MFU is a running mean, which is negative before the fifth iteration; older versions
+  print none.
+* llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over
+  all ranks.
 * nanochat's rate is of all ranks. Its MFU is 0 on a device that it does not know.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
-  versions. The time of a step is the difference of two reports. Lines with `val_loss` report a
-  validation.
+  versions. The time of a step is the difference of two reports. Lines with `val_loss`
+  report a validation.
 """
 
 import re

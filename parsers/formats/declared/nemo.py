@@ -5,9 +5,11 @@
         11.96 | train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 5888
     Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU
 
-NeMo 2 prints fields in any order, and memory in bytes. Its `iteration` begins at 0 in each epoch;
-`global_step` does not begin again. Megatron-Bridge's line has no iteration number and comes before
-Megatron's own line about the same iteration. So its iteration is the number of such lines so far.
+NeMo 2 prints fields in any order, and memory in bytes. Its `iteration` begins at 0 in each
+epoch, but its `global_step` goes on. Megatron-Bridge's line has no iteration number. It
+comes before Megatron's own line about the same iteration, if there is one. So teralog
+numbers the lines of Megatron-Bridge in a launch from 1, and ignores them if other lines of
+the launch have iteration numbers.
 """
 
 from parsers.formats.declared.declaration import (

@@ -1,24 +1,27 @@
-"""Parse the lines of verl, slime and OpenRLHF, programs of reinforcement learning.
+"""Parse the lines of verl, slime and OpenRLHF, programs for reinforcement learning.
 
 verl prints dozens of `key:value` per step, joined by ` - `:
 
     (TaskRunner pid=247607) step:1 - global_seqlen/min:159906 - … - perf/mfu/actor:0.0 - … -
         timing_s/step:48.70 - … - perf/time_per_step:48.70 - perf/throughput:3283.32
 
-A step includes generation, scoring and training. Throughput is in tokens per second and GPU. The
-MFU is that of the actor's training (`mfu/actor` in older versions), and not that of `actor_infer`,
-its forward passes. A validation before the training has `step:0` and no times.
+A step includes generation, scoring and training. Throughput is in tokens per second and
+GPU. The MFU is read from `perf/mfu/actor` (`mfu/actor` in older versions), the training of
+the actor. The MFU of `actor_infer`, the actor's forward passes, is not read. A validation
+before the training has `step:0` and no times.
 
-slime, and the program `miles` with the same code, print a dictionary of seconds per rollout:
+slime, and the program `miles` with the same code, print a dictionary of seconds per
+rollout:
 
     (MegatronTrainRayActor pid=1) … - perf 3: {'perf/train_wait_time': 101.2, …,
         'perf/actor_train_tok_per_s': 4851.7, 'perf/step_time': 143.9, …}
 
-A step of slime is the wait for a rollout and the training on it, which may take several optimizer
-steps. The printed TFLOPs and tokens/s are those of the training alone, so they are not read.
+A step of slime is the wait for a rollout and the training on it, which may take several
+optimizer steps. The printed TFLOPs and tokens/s are only of the training, so they are not
+read.
 
-OpenRLHF prints a dictionary per step, in which `timing/step_total` is the time of generation and
-training together, in seconds:
+OpenRLHF prints a dictionary per step, in which `timing/step_total` is the time of
+generation and training together, in seconds:
 
     Global step 1: {'reward': 0.4499, 'policy_loss': -2.37e-07, 'actor_grad_norm': 5.4978, …,
         'timing/generation': 2.97, 'timing/step_total': 12.19}

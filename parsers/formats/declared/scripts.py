@@ -5,14 +5,14 @@
     tflops=189.83,step=1,loss=11.613,tgs (tokens/gpu/second)=4274.45,lr=4e-07,…,fwd_bwd_time=3.58
       • Total step time: 12.34s
 
-* llama2.c times the reported iteration alone. Its MFU is a running mean, and below 0 before the
-  first value.
-* torchtune prints a space after each number. Its memory is in bytes, in GB or in GiB, depending on
-  the version, so it is not read.
-* InternEvo, InternLM's program, separates fields by commas or by spaces. Its TFLOPs are of one GPU;
-  it reports no step time.
-* NeMo-RL's block has no iteration number near its time. The time includes generation, scoring and
-  training.
+* llama2.c times only the iteration that it reports. Its MFU is a running mean, and is
+  negative until the first measured value.
+* torchtune prints a space after each number. Its memory is in bytes, in GB or in GiB,
+  depending on the version, so it is not read.
+* InternEvo, InternLM's program, separates fields by commas or by spaces. Its TFLOPs are of
+  one GPU; it reports no step time.
+* NeMo-RL's block has no iteration number near its time. The time includes generation,
+  scoring and training.
 """
 
 from parsers.formats.declared.declaration import (

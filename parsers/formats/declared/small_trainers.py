@@ -8,15 +8,16 @@
         tps 1234.56(154.32/gpu) | num_label_tokens 4096
     step: 8, loss: 9.9991, tokens_per_second: 76957.79, mfu: 42.46
 
-Each is one line.
+Each example is one line of a log; a line that is indented further continues the
+line above it.
 
-* picotron's memory and batch are not read: the memory is not the peak, and the batch is a rounded
-  number of tokens.
-* prime's tokens/s are those of all ranks that train together. Its first step has none.
-* prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step. Its memory
-  is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
-* Automodel prints the allocated peak, and tokens/s of all ranks and of one. It writes the same
-  values as JSON.
+* picotron's memory and batch are not read: the memory is not the peak, and the batch is a
+  rounded number of tokens.
+* prime's tokens/s are of all ranks that train together. Its first step has none.
+* prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step.
+  Its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
+* Automodel prints the allocated peak. It prints tokens/s of all ranks and, in parentheses,
+  of one rank. It also writes the same values as JSON.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format

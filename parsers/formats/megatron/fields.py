@@ -229,10 +229,10 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_mended(names: Collection[str]) -> bool:
-    """Return whether a report has both a time in milliseconds and samples per second.
+    """Return whether a report may have a rate in the wrong unit, which `_mend_rate` must check.
 
-    If it has both, `_mend_rate` must check whether the rate was printed in the wrong unit. names:
-    the names of the report's fields.
+    This is so if it has both a time in milliseconds and samples per second. names: the names of
+    the report's fields.
     """
     return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
@@ -240,9 +240,11 @@ def is_mended(names: Collection[str]) -> bool:
 def _mend_rate(values: dict[str, Any]) -> None:
     """Correct a rate that was printed in samples per millisecond instead of samples per second.
 
-    values: the fields of a report; changed in place. The right rate is the global batch size
-    divided by the step time. The printed rate is corrected if it equals a thousandth of the right
-    rate, and not the right rate, each rounded to three decimals.
+    values: the fields of a report; changed in place. The correct rate is the global batch size
+    divided by the step time in seconds. The printed rate is multiplied by 1000 if it equals a
+    thousandth of the correct rate, and does not equal the correct rate. Rates count as equal if
+    they differ by less than 0.0006, because the printed rate has three decimals. The corrected
+    rate is a whole number, because three decimals are multiplied by 1000.
     """
     rate, seconds = values["samples_per_second"], values["step_seconds"]
     if rate and seconds and (samples := values.get("global_batch_size")):

@@ -1,32 +1,34 @@
 """Parse the iteration lines of Megatron-LM and of the programs made from it.
 
-A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`. Versions and
-options add and remove many fields. So fields are read by their names, in any order, and unknown
-ones are ignored. What the numbers mean, according to `training_log` of these programs:
+A line is ` iteration {number}/{number of iterations} |` and fields, `{name}: {value} |`.
+Versions and options add and remove many fields. So fields are read by their names, in any
+order, and unknown ones are ignored. What the numbers mean, according to `training_log` of
+these programs:
 
-* The time is the mean over the iterations since the previous line, i.e. over `--log-interval` of
-  them. nanotron times the reported iteration alone. Since core 0.16 there is an additional line for
-  the first iteration, and the line after it still includes that iteration. So an average must leave
-  out one of the two lines.
-* The unit of the time is in parentheses. The programs of NVIDIA, Microsoft and EleutherAI print
-  milliseconds. BigScience's program prints seconds since January 2022, and so do its forks.
-* In the eight weeks before, BigScience's program printed milliseconds, and its `samples per second`
-  were samples per millisecond: 1000 times too small. They are corrected if the batch
-  size and the time on the line show the error.
-* A loss is the mean over the iterations that were not skipped, and is missing if all were skipped.
-  With DeepSpeed the loss scale is -1.0, as printed.
+* The time is the mean over the iterations since the previous line, i.e. over
+  `--log-interval` of them. nanotron times the reported iteration alone. Since core 0.16
+  there is an additional line for the first iteration, and the line after it still includes
+  that iteration. So an average must leave out one of the two lines.
+* The unit of the time is in parentheses. The programs of NVIDIA, Microsoft and EleutherAI
+  print milliseconds. BigScience's program prints seconds since January 2022, and so do its
+  forks.
+* In the eight weeks before January 2022, BigScience's program printed milliseconds. Its
+  `samples per second` were then samples per millisecond: 1000 times too small. teralog
+  corrects them if the batch size and the time on the line show the error.
+* A loss is the mean over the iterations that were not skipped, and is missing if all were
+  skipped. With DeepSpeed the loss scale is -1.0, as printed.
 * AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
-* TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron leave out
-  recomputation, Megatron-DeepSpeed and gpt-neox include it. ALCF's fork prints two; the first is
-  read.
+* TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron leave
+  out recomputation, Megatron-DeepSpeed and gpt-neox include it. ALCF's fork prints two; the
+  first is read.
 * nanotron rounds its numbers to three digits, with K for 1000 and so on.
 
-Every version closes a field with a bar, except that nanotron does not close the last one. A value
-that is not closed may be torn and is not read.
+Every version ends a field with a bar (`|`); only nanotron's last field has none. A value
+without a bar after it may be torn and is not read.
 
-A report is whole if it contains the number of skipped or of nan iterations, because these fields
-once ended the lines of all versions. A few programs print neither number, so another of their
-fields shows that the report is whole. Other reports are torn and make no steps.
+A report is whole if it contains the number of skipped or of nan iterations, because these
+fields once ended the lines of all versions. A few programs print neither number, so another
+of their fields shows that the report is whole. Other reports are torn and make no steps.
 """
 
 import re
@@ -55,11 +57,13 @@ from parsers.steps.blocks import StepBlock
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """One form of the iteration line.
+    """One of the forms in which programs print the iteration line, e.g. nanotron's.
 
-    header: the start of a report, with the iteration and the number of iterations as groups.
-    fields: how to read the fields. closing: names of fields; every whole report has at least one of
-    these fields. log_interval: 1 if each iteration is timed separately.
+    header: matches the start of a report; its groups are the iteration and the number of
+    iterations.
+    fields: how to read the fields.
+    closing: names of fields; every whole report has at least one of these fields.
+    log_interval: 1 if the program times each iteration separately, otherwise None.
     """
 
     header: re.Pattern[str]
@@ -126,10 +130,12 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the steps of the first lines of a text, as columns.
+    """Parse the first lines of a text together; return their steps as columns.
 
-    The columns end before the first line with other fields. offsets: for each line, the byte of the
-    log at which it starts. Returns None if the lines must be parsed one by one.
+    All these lines have the same fields; parsing stops before the first line with other
+    fields.
+    offsets: for each line of `text`, the byte of the log at which it starts. Returns None
+    if the lines must be parsed one by one.
     """
     columns = layouts.read_lines(text, len(offsets))
     if not columns:

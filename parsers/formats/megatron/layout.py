@@ -42,12 +42,14 @@ class Layout:
     ) -> None:
         """Make the pattern that reads lines with one report each.
 
-        A pair consists of a field of Step, and of the function that converts the printed text to
-        the field's value.
         header: the pattern of the start of a report.
-        in_front: a pair for the text before the header, and a pair for each group of the header.
+        in_front: a pair for the text before the header, and a pair for each group of the
+        header.
         heads: for each field after the header, the text before its value, e.g. ` lm loss:`.
         fields: for each known field, by its printed name, a pair.
+
+        Each pair has two items: the name of a field of `Step`, and the function that
+        converts the printed text to the value of this field, e.g. `("iteration", int)`.
         """
         read = [*in_front]
         pieces = [f"({_NO_FIELD}?)", header.pattern]
