@@ -44,11 +44,9 @@ class AnchorSearch:
         ]
         self._doubtful = sum(bit for bit, _ in self._only)
         # A string that contains another one need not be searched for: the other one finds it.
-        searched = [
-            number
-            for number, anchor in enumerate(self.anchors)
-            if not any(other in anchor for other in self.anchors if other != anchor)
-        ]
+        containing = _containing(self.anchors)
+        found_by_others = set(chain.from_iterable(containing))
+        searched = [number for number in range(len(self.anchors)) if number not in found_by_others]
         short = [number for number in searched if len(self.anchors[number]) < _SHORT]
         long = [number for number in searched if len(self.anchors[number]) >= _SHORT]
         groups = -(-len(long) // _MOST_AT_ONCE)
@@ -58,7 +56,7 @@ class AnchorSearch:
             if numbers
         ]
         self._lengths = [len(anchor) for anchor in self.anchors]
-        self._hidden = _hidden(self.anchors)
+        self._hidden = _hidden(self.anchors, containing)
         self._known: dict[int, tuple[bytes, ...]] = {}
 
     def lines(
@@ -147,7 +145,20 @@ def anchor_search(
     return AnchorSearch(anchors, dict(only))
 
 
-def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
+def _containing(anchors: tuple[bytes, ...]) -> list[list[int]]:
+    """Return for each anchor the numbers of the other anchors that contain it."""
+    joined = b"\n".join(anchors)
+    return [
+        [other for other, text in enumerate(anchors) if anchor in text and text != anchor]
+        if joined.count(anchor) > 1
+        else []
+        for anchor in anchors
+    ]
+
+
+def _hidden(
+    anchors: tuple[bytes, ...], containing: list[list[int]]
+) -> list[tuple[int, dict[int, int]]]:
     """Return for each anchor the other anchors that its match may hide on the same line.
 
     A hidden anchor overlaps with the match in one of two ways:
@@ -161,20 +172,24 @@ def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
     the first way. The second item is a dictionary for the second way: for each byte that
     may follow the match, the set of anchors that may then be hidden. A set is an integer
     with one bit per anchor.
+
+    containing: for each anchor, the numbers of the other anchors that contain it.
     """
+    nested = [0] * len(anchors)
+    for number, others in enumerate(containing):
+        for other in others:
+            nested[other] |= 1 << number
+            nested[number] |= 1 << other
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):
         for length in range(1, len(anchor) + 1):
             beginning.setdefault(anchor[:length], set()).add(number)
     hidden = []
     for number, match in enumerate(anchors):
-        anywhere, by_next = 0, dict[int, int]()
-        for other, anchor in enumerate(anchors):
-            if anchor in match or match in anchor:
-                anywhere |= 1 << other
+        by_next = dict[int, int]()
         for at in range(len(match)):
             for other in beginning.get(match[at:], ()):
                 for following in anchors[other][len(match) - at :][:1]:
                     by_next[following] = by_next.get(following, 0) | 1 << other
-        hidden.append((anywhere & ~(1 << number), by_next))
+        hidden.append((nested[number], by_next))
     return hidden
