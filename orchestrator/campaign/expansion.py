@@ -126,11 +126,11 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return a text of all parameters of a run except `name`, and the run's value of `name`.
+    """Return a text and a value by which runs are divided into series for `give_up`.
 
-    Runs with equal texts form a series for `give_up`, because they differ at most in the
-    parameter `name`. The text contains `repeat`. It does not contain parameters that have their
-    default values.
+    The text contains the run's parameters without `name`, and without parameters that have their
+    default values. It also contains `repeat`. The value is that of the parameter `name`. Runs with
+    equal texts form a series, because they differ at most in `name`.
     """
     framework = entry.values.get("framework")
     rest = {

@@ -46,10 +46,10 @@ class ExpertPlacement:
         return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
 
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
-        """Return how many more parameters a layer with experts has than a layer with a dense MLP.
+        """Return the parameters of the router and the shared expert, minus those of a dense MLP.
 
-        The number is for one rank. It is the router and the shared expert, minus the dense MLP.
-        Routed experts are not counted. The result is negative for most models.
+        All are counted for one layer and one rank. The routed experts are not counted, so the
+        result is negative for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -233,7 +233,9 @@ def _stablelm(c: Config) -> Model:
     biases: AttentionBiases = "qkv" if c.flag("use_qkv_bias") else "none"
     norms = 1 if c.flag("use_parallel_residual") else 2
     if c.flag("qk_layernorm"):
-        raise ConfigError("qk_layernorm: true is not counted for stablelm")
+        raise ConfigError(
+            "qk_layernorm: must be false; teralog cannot count these norms of a stablelm"
+        )
     return decoder(
         c, LayerStyle(norm="layernorm", norms=norms, attention_biases=biases, mlp_biases=False)
     )

@@ -92,7 +92,10 @@ class _Arguments:
             return int(text)
         marks = _list_of(text)
         if marks is None or len(marks) < layers:
-            raise ConfigError(f"{name}: must be a number or a list of {layers} ({text!r})")
+            raise ConfigError(
+                f"{name}: must be a number, or a list of one number for each of the {layers} layers"
+                f" (got {text!r})"
+            )
         return marks[:layers]
 
 

@@ -104,7 +104,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """Replaces any class, function or value that a program imports from an empty package."""
+    """Stands for any class, function or value that a program imports from a missing package."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):

@@ -161,7 +161,8 @@ def _hidden(
 ) -> list[tuple[int, dict[int, int]]]:
     """Return for each anchor the other anchors that its match may hide on the same line.
 
-    A hidden anchor overlaps with the match in one of two ways:
+    The search returns no matches that overlap. So an anchor that overlaps with a match is not
+    found; it is hidden. It overlaps in one of two ways:
 
     * It contains the match, or the match contains it. E.g. a match of `lm loss` may hide
       `loss`.

@@ -1,4 +1,4 @@
-"""Find the iterations that a mean step time covers, and recognize Megatron's extra first line."""
+"""Find the iterations that a mean step time covers; Megatron also reports the first alone."""
 
 import io
 import statistics

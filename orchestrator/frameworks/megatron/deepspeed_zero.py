@@ -46,7 +46,8 @@ class MegatronDeepspeedZeroOptions(MegatronDeepspeedOptions):
         bool, Field(description="Divide the embedding's activations over tensor-parallel ranks.")
     ] = False
     split_transformers: Annotated[
-        bool, Field(description="Treat each layer as two, with a checkpoint between them.")
+        bool,
+        Field(description="Put an activation checkpoint into each layer, before its MLP."),
     ] = False
     memory_centric_tiled_linear: Annotated[
         bool, Field(description="Compute linear layers tile by tile; ZeRO-3 only.")

@@ -93,7 +93,8 @@ class MegatronOptions:
 
     source: Annotated[str, Field(description="Folder of the program's checkout.", min_length=1)]
     data_path: Annotated[
-        str | None, Field(description="Prefix of the tokens: the program reads .bin and .idx.")
+        str | None,
+        Field(description="Path of the token files without their endings .bin and .idx."),
     ] = None
     vocab_file: Annotated[
         str | None, Field(description="The tokenizer's vocabulary, gpt2-vocab.json.")

@@ -35,7 +35,7 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy
     if record.own and not record.complete:
-        remedy = "the program may have more options than teralog can read without running it"
+        remedy = "check that the program has it: teralog could not read all of its options"
     for problem in dict.fromkeys(option_problems(further.words, accepted)):
         before, unknown, words = problem.partition("unrecognized arguments: ")
         option, _, value = words.partition(" ")

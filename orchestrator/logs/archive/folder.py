@@ -35,7 +35,7 @@ class ShardFolder:
 
     @property
     def result(self) -> Path:
-        """The path of the file with the content of the shard's logs."""
+        """The path of the file with the runs that were read from the shard's logs."""
         return self.path / "result.pickle"
 
     def save(self, reader: Reader, shard: Shard) -> None:

@@ -179,7 +179,7 @@ class Way:
 
     @property
     def words(self) -> str:
-        """A text about which attention keys are counted, and whether multi-token prediction is."""
+        """The counted attention keys, in words, and whether prediction heads are counted."""
         return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )

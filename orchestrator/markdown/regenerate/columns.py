@@ -80,8 +80,8 @@ def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
 def _published_tflops(row: BenchmarkRow, settings: PageSettings) -> float | None:
     """Return the model TFLOPs of a row, from its speed and the description of its model.
 
-    A number in the row that is correct except for rounding is kept. Returns None if the row names
-    no published model, or has no speed that gives tokens/s per GPU.
+    If the row already has these TFLOPs, rounded correctly, the row's own number is returned.
+    Returns None if the row names no published model, or has no speed that gives tokens/s per GPU.
     """
     model, speed = row.model, tokens_per_second_per_gpu(row)
     length = row.numbers.get(Meaning.SEQ_LENGTH)

@@ -55,9 +55,9 @@ class Groups:
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    One other value may change together with `size`, e.g. the global batch with the GPUs.
-    The function tries several values as the other value. It returns the grouping that puts
-    the most runs into groups.
+    One other size may change together with `size`, e.g. the global batch with the GPUs. The
+    function tries several of these sizes, and none. It returns the grouping that puts the
+    most runs into groups.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [

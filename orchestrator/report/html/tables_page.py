@@ -206,7 +206,9 @@ def _facts(tables: JoinedTables) -> Facts:
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
-    """Yield the plots of the rows' results against their sizes.
+    """Yield plots with results of the rows on the y axis, and a size on the x axis.
+
+    A size is e.g. the number of GPUs or the micro-batch size; each size gets its own plot.
 
     A plot is left out if all its points have the same x.
     """

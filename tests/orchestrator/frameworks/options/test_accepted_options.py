@@ -119,7 +119,7 @@ def test_a_possible_option_that_only_the_running_program_knows_gives_a_warning(
     (warning,) = warnings
     assert warning.startswith(f"extra_args: --use-it is not an option of {fork}/pretrain_gpt.py; ")
     assert warning.endswith(
-        "; the program may have more options than teralog can read without running it"
+        "; check that the program has it: teralog could not read all of its options"
     )
     assert findings(run, fork.parent) == (problems, warnings)
 

@@ -288,7 +288,7 @@ def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None
 
 
 def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
-    """Slow runs are reported only with --gpu, because they do not contradict anything."""
+    """The check reports contradictions. A slow run is none, so it is reported only with --gpu."""
     page = table("TFLOPs", "24.9", "25.1", "60", before="V100")
     assert findings_of(page) == []
     (finding,) = findings_of(page, V100)
