@@ -7,10 +7,10 @@ differently from its record. Check `git diff` after recording, because only a pe
 judge whether the new text is better.
 
 The first line of a difference names its base, and the second line is the title of the
-script. To rebuild a script, replace the campaign and the run id of the base by those in
-this title, and then apply the hunks in order. A hunk has the form of a unified diff without
-line numbers. It replaces the first lines, after the previous hunk, that are equal to the
-hunk's old lines.
+script. To rebuild a script from its base, replace the campaign and the run id of the base by
+those in the script's title. Then apply the hunks in order. A hunk is like one of a unified
+diff, but without line numbers. Search for its old lines below the place of the previous
+hunk; the first match is the place of this hunk.
 """
 
 import difflib

@@ -94,8 +94,8 @@ class CommonParameters(ModelSizes):
         WithJsonSchema(
             {
                 "description": "The name of a preset, or a name that `teralog models` lists. "
-                "Or a mapping of sizes, which may change those of a preset, name or "
-                "config, e.g. {preset: xl, seq_length: 512}.",
+                "Or a mapping with sizes; with one of the keys preset, name and config, the "
+                "sizes change that model, e.g. {preset: xl, seq_length: 512}.",
                 "anyOf": [{"type": "string"}, {"type": "object"}],
             }
         ),

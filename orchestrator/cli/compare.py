@@ -133,8 +133,8 @@ def compare(
     )
     if alone:
         complain(
-            "not compared, because no run of the other side differs only in the compared "
-            f"parameters: {', '.join(alone)}"
+            f"not compared: {', '.join(alone)}; the other side has no run with the same values of "
+            "all other parameters"
         )
     if fail_if_slower is not None:
         _fail_if_slower(comparisons, fail_if_slower)

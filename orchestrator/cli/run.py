@@ -157,7 +157,7 @@ def cancel(
     state: str | None,
     as_json: bool,
 ) -> None:
-    """End runs of CAMPAIGN: RUNS, given by id or label, the runs in a --state, or --all.
+    """End some runs of CAMPAIGN: choose RUNS by id or label, or use --state or --all.
 
     A run that has already ended stays unchanged and is not listed. With --all, a run that was never
     submitted also stays unchanged. If you name a run that has not started, `submit` will not start

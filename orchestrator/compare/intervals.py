@@ -11,9 +11,9 @@ reject. No search is necessary, because the ends of the interval can be computed
 
 The functions promise a 95 % interval: the test may err in 5 % of cases. But the test is
 made at the level 4 %. The difference of 1 % is a reserve, because the test's assumption may
-not be exactly true. The assumption is that chance distributes all numbers alike. It does
-not matter which distribution this is, or how many numbers there are. If the order within
-pairs is drawn at random, the assumption is true. With few pairs, no test has a level of
+not be exactly true. The assumption is that every way in which chance could have
+distributed the numbers is equally likely. It is true if the order within pairs is drawn at
+random, whatever distribution the numbers have. With few pairs, no test has a level of
 exactly 4 %. Then the next level above 4 % is used. If this level is above 5 %, as for 6
 pairs, the next level below is used.
 """

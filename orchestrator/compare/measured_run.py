@@ -134,7 +134,10 @@ def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
 
 
 def crowded_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
-    """Yield a sentence that names the crowded runs with a step time, if there are any."""
+    """Yield a sentence with the names of the crowded runs, if there are any.
+
+    Runs without a step time are left out.
+    """
     crowded = [f"{run.label} ({run.crowded})" for run in runs if run.crowded and run.seconds]
     if crowded:
         yield (

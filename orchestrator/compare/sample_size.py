@@ -51,9 +51,10 @@ def more_units(
     allocation, or a run whose allocation is not known. repeatable: whether B can have more
     runs; if not, only A gets more units.
 
-    The minimum is the number that any verdict needs. Only the minimum is known if A or B has
-    fewer than two units, or if the difference is within one standard error of zero. Then the
-    result is the minimum, or None if the minimum is 0. The number is also None if it exceeds
+    The minimum is how many more units any verdict needs; it is 0 if there are already enough.
+    Only the minimum is known if A or B has fewer than two units, or if the difference is within
+    one standard error of zero. Then the returned number is the minimum, or None if the minimum
+    is 0, because then nothing is known. The number is also None if it exceeds
     `MOST_RUNS`, or if no number of units gives a verdict.
     """
     sizes = len(logs), len(other_logs)

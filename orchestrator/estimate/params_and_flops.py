@@ -346,7 +346,11 @@ def _terms_derived(case: Case) -> str:
         "",
         f"model FLOPs: {flops.forward:,} forward + {flops.backward:,} backward = {flops.model:,}",
         f"{flops.model_per_token / 1e9:,.4g} * 10**9 of them per token",
-        *([f"hardware FLOPs: {flops.recomputed:,} more, recomputed"] if case.recomputed else []),
+        *(
+            [f"hardware FLOPs: {flops.recomputed:,} more than model FLOPs, for recomputation"]
+            if case.recomputed
+            else []
+        ),
     )
     return "\n".join(lines)
 

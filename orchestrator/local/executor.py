@@ -435,6 +435,6 @@ def _refuse_other_host(attempt: Attempt) -> None:
     here = socket.gethostname()
     if attempt.started is not None and attempt.started.host != here:
         raise UserError(
-            f"{attempt.folder}: was started on {attempt.started.host}, and this is {here}; "
-            "work on the campaign there"
+            f"{attempt.folder}: was started on {attempt.started.host}, but this machine is {here}; "
+            f"log in to {attempt.started.host} and type the command there"
         )

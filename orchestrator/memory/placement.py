@@ -1,7 +1,7 @@
 """Describe how a framework places weights, gradients, optimizer states and activations on ranks.
 
-A value of two numbers is the least and the most, because versions of a framework differ and the
-forecast is an interval.
+Most values are pairs, the smallest and the largest number that is possible, because versions of a
+framework differ. So a forecast is an interval, too.
 """
 
 from dataclasses import dataclass, replace

@@ -97,7 +97,7 @@ _HEAD_AGAIN = "counts the head as recomputed"
 _HALF = "counts half of all keys in attention: the causal part"
 _NO_WINDOWS = "ignores attention windows"
 _WINDOWS = "counts only those keys of an attention window that the causal mask leaves"
-_VECTORS = "counts norms, biases and other vectors as matrices"
+_VECTORS = "counts norms, biases and other vectors like matrices"
 _SCANS = "leaves out the products of Mamba-2 scans and delta rules"
 _SHARED_HEAD = "leaves out the shared output head that each prediction layer uses"
 
@@ -145,8 +145,8 @@ _LEFT_OUT_BY_MEGATRON = {
     "head projection": "leaves out the projection between embedding size and hidden size",
 }
 _NORMS_OF_MEGATRON = {
-    "latent norms": "counts norms of latent vectors as matrices",
-    "norms of prediction heads": "counts norms of prediction heads as matrices",
+    "latent norms": "counts norms of latent vectors like matrices",
+    "norms of prediction heads": "counts norms of prediction heads like matrices",
 }
 
 
@@ -297,10 +297,10 @@ def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     elif part.kind == "vector":
         yield _VECTORS, tokens * part.parameters
     elif part.kind == "table":
-        yield "counts embeddings as matrices", tokens * part.parameters
+        yield "counts embeddings like matrices", tokens * part.parameters
     elif part.name == "head" and not part.stored:
         # A tied head is the token embedding, which is counted once.
-        reason = "counts embeddings as matrices" if part.place == "head" else _SHARED_HEAD
+        reason = "counts embeddings like matrices" if part.place == "head" else _SHARED_HEAD
         yield reason, -_forward(model, part)
     elif part.parameters != part.active_parameters:
         yield (

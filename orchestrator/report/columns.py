@@ -195,7 +195,7 @@ def measured_columns(
 
 
 def common_names(runs: Sequence[Collected]) -> set[str]:
-    """Return the names of the measured columns that no framework of these runs defines.
+    """Return the names of the measured columns that are common to all frameworks.
 
     A column is left out if a framework of these runs defines its own column with the same
     name. If no framework of these runs reports steps, columns about steps are left out,

@@ -116,8 +116,8 @@ class LocalSession:
                 left_over = executor.run_all(waiting, places, slots, tell)
             yield from self._left_lines(left_over)
         if queued:
-            left = counted(queued, "run left: it starts", "runs left: they start")
-            yield f"{left} after runs that wait in Slurm's queue"
+            left = counted(queued, "more run starts", "more runs start")
+            yield f"{left} after the runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
         """Return the runs that can start now, and how many of `runs` cannot.

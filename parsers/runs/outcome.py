@@ -198,7 +198,7 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs of an end that a line with these anchors may contain."""
+    """Return the signs whose anchors are among `anchors`, i.e. that such a line may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 

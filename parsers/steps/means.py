@@ -82,14 +82,17 @@ def _intervals(
 def _first_interval(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return over how many iterations a launch's first report is a mean; None if not known.
+    """Return the number of iterations that a launch's first report covers; None if not known.
 
     iterations: those of the launch's reports.
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
 
     Without `resumed_from`, the answer is known in three cases, because programs report at multiples
-    of their interval: the first report is about iteration 1; the first two reports are about
-    iterations n and 2n; or the first is about a multiple of the `configured` interval.
+    of their interval:
+
+    - the first report is of iteration 1;
+    - the first two reports are of iterations n and 2n;
+    - the iteration of the first report is a multiple of the `configured` interval.
     """
     if not iterations:
         return None

@@ -259,7 +259,7 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 
 
 def _rate_of_losses(run: LogRun) -> float | None:
-    """Return the harmonic mean of the tokens per second and GPU in loss reports.
+    """Return the harmonic mean of the rates in loss reports, in tokens/s per GPU.
 
     Loss reports contain no iteration, so iterations of a warm-up cannot be left out. Instead, the
     first rate is left out.

@@ -99,7 +99,7 @@ def test_python_m_names_itself_in_its_help() -> None:
 
 
 def test_supervisors_of_runs_get_their_own_packages(others: Path) -> None:
-    """A run completes even if other packages with the names of teralog's are in its folder.
+    """A run completes even if its folder contains other packages with the same names as teralog's.
 
     The folder is also on PYTHONPATH. The run's supervisor must still import teralog's packages.
     """

@@ -268,5 +268,5 @@ def _provenance(findings: Sequence[TableFinding]) -> str:
     rows = counted(len(_by_line(findings)), "row")
     return (
         f"{as_printed} teralog check-tables finds {counted(len(findings), 'contradiction')} in "
-        f"{rows}: the column check-tables names them, and the view of the row describes them."
+        f"{rows}: click on a row with an entry in the column 'check-tables' to read them."
     )
