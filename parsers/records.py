@@ -5,6 +5,7 @@ the log at which a line starts. GiB is 2**30 bytes.
 """
 
 import copyreg
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -72,6 +73,30 @@ class Step:
     timestamp: str | None = None
     end_to_end: bool | None = None
     offset: int
+
+    @property
+    def has_finite_loss(self) -> bool:
+        """False if the loss is nan or inf."""
+        return has_finite_loss(
+            self.loss, self.nan_iterations, self.skipped_iterations, self.grad_norm
+        )
+
+
+def has_finite_loss(
+    loss: float | None,
+    nan_iterations: int | None,
+    skipped_iterations: int | None,
+    grad_norm: float | None,
+) -> bool:
+    """Return False if a step report shows that its loss is nan or inf, otherwise True.
+
+    Megatron does not print a loss of nan or inf. It counts such losses as `nan_iterations`, but
+    only in iterations that skip their update. Without a skipped update, gradients of nan show it.
+    """
+    if loss is not None:
+        return math.isfinite(loss)
+    lost = skipped_iterations == 0 and grad_norm is not None and math.isnan(grad_norm)
+    return not (nan_iterations or lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step
 from parsers.runs.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
 from parsers.runs.outcome_signs import (
+    CANCELLED_AT,
     EXCEPTIONS,
     NO_SIGN,
     SIGNS,
@@ -62,6 +63,9 @@ _POWERS = {unit: 1024.0**power for power, unit in enumerate("bKMGTPE")}
 # After a failure, a dying program may still print the steps that it had kept back: 8 KiB of them.
 # A program that reports more than that has survived the failure.
 _STEPS_OF_A_SURVIVOR = 100
+# Slurm may cancel a step first, and give the reason when it cancels the job.
+_WITHOUT_REASON = re.compile(rf"{CANCELLED_AT} \*\*\*")
+_WITH_REASON = re.compile(rf"{CANCELLED_AT} DUE TO ")
 _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
@@ -87,18 +91,27 @@ class EndDetector:
         is_end = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
+            if self._is_reason(outcome):
+                self.first[Weight.END] = outcome
             self._steps_since = 0
             is_end |= weight is not Weight.THREAD
         return is_end
+
+    def _is_reason(self, outcome: Outcome) -> bool:
+        """Return whether `outcome` is the reason for a cancellation that was read before."""
+        cancelled = self.first.get(Weight.END)
+        return (
+            cancelled is not None
+            and _WITHOUT_REASON.search(cancelled.text or "") is not None
+            and _WITH_REASON.search(outcome.text or "") is not None
+        )
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Process a step report and the line that contains it.
 
         If the report is about the last planned step, the run is complete.
         """
-        # Megatron counts losses of nan and inf, and prints none.
-        not_finite = step.loss is None and step.nan_iterations
-        self.read_loss(math.nan if not_finite else step.loss, candidate)
+        self.read_loss(step.loss if step.has_finite_loss else math.nan, candidate)
         if step.iterations is not None and step.iteration >= step.iterations:
             line = decode(candidate.line).rpartition("\r")[2]
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))

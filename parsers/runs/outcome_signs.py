@@ -60,7 +60,7 @@ _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERM
 
 # If a machine runs the daemons of several nodes, slurmstepd adds the node's name to its own.
 _SLURMSTEPD, _SRUN, _BASH = b"slurmstepd", b"srun: error: ", b": line "
-_CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
+CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
 # NPU: Ascend, MLU: Cambricon, MUSA: Moore Threads
 _DEVICE = "(?:CUDA|HIP|XPU|NPU|MLU|MUSA)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
@@ -153,7 +153,7 @@ SIGNS = (
         _TIME_LIMIT,
         _END,
         _SLURMSTEPD,
-        rf"{_CANCELLED_AT} DUE TO TIME LIMIT",
+        rf"{CANCELLED_AT} DUE TO TIME LIMIT",
         _CONSEQUENCE,
         _EXIT,
     ),
@@ -166,13 +166,13 @@ SIGNS = (
     _sign(
         _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
     ),
-    _sign(_PREEMPTED, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO PREEMPTION"),
-    _sign(_NODE_FAILURE, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO NODE FAILURE"),
+    _sign(_PREEMPTED, _END, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
+    _sign(_NODE_FAILURE, _END, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO NODE FAILURE"),
     _sign(_NODE_FAILURE, _END, _SRUN, r"srun: error: Node failure on"),
-    _sign(_ERROR, _EXIT, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO TASK FAILURE"),
+    _sign(_ERROR, _EXIT, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO TASK FAILURE"),
     _sign(_ERROR, _EXIT, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .* FAILED \(non-zero exit code"),
     # A job is also cancelled when one of its tasks has died.
-    _sign(_CANCELLED, _END, _SLURMSTEPD, _CANCELLED_AT, _CONSEQUENCE, _EXIT),
+    _sign(_CANCELLED, _END, _SLURMSTEPD, CANCELLED_AT, _CONSEQUENCE, _EXIT),
     _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
     _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),

@@ -341,8 +341,7 @@ def _just_goes_on(record: Record) -> bool:
     """
     if isinstance(record, Step):
         last = record.iterations is not None and record.iteration >= record.iterations
-        sound = not record.nan_iterations if record.loss is None else math.isfinite(record.loss)
-        return sound and not last
+        return record.has_finite_loss and not last
     return not isinstance(record, LossReport) or math.isfinite(record.loss)
 
 

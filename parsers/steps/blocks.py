@@ -12,10 +12,12 @@ from itertools import chain, compress
 from operator import attrgetter, lt
 from typing import Any, overload
 
-from parsers.records import Record, Setting, Step
+from parsers.records import Record, Setting, Step, has_finite_loss
 
 STEP_FIELDS = tuple(field.name for field in fields(Step))
 _NO_STEPS: Mapping[str, Sequence[Any]] = {"iteration": (), "offset": ()}
+# In reports without a loss, these fields may show that it is nan.
+_SIGNS_OF_NAN = ("nan_iterations", "skipped_iterations", "grad_norm")
 _values = attrgetter(*STEP_FIELDS)
 
 
@@ -62,12 +64,17 @@ class StepBlock:
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
         losses = self.columns.get("loss")
+        signs_of_nan = [self.column(name) for name in _SIGNS_OF_NAN]
         before = -1
         for at in range(begin, len(iterations)):
             iteration = iterations[at]
             if iteration <= before or (totals and iteration >= totals[at]):
                 return at
-            if losses and not math.isfinite(losses[at]):
+            if losses:
+                sound = math.isfinite(losses[at])
+            else:
+                sound = has_finite_loss(None, *(column[at] for column in signs_of_nan))
+            if not sound:
                 return at
             before = iteration
         return len(iterations)

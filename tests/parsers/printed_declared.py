@@ -35,7 +35,7 @@ def torchtitan(random: Random) -> Printed:
         iteration=n,
         loss=float(value),
         grad_norm=float(it["norm"]),
-        max_memory_reserved_gib=float(it["memory"]),
+        max_memory_reserved_gib=float(it["memory"]) or None,
         tokens_per_second_per_gpu=float(rate),
         reported_tflops_per_gpu=float(it["tflops"]),
         reported_mfu=float(it["mfu"]) / 100,
@@ -318,7 +318,8 @@ def paddle(random: Random) -> Printed:
     return _printed(
         f"[    INFO] - loss: {value}, learning_rate: {it['lr']}, global_step: {n}, "
         f"max_memory_allocated: {it['peak']}, interval_runtime: {it['seconds']}, "
-        f"interval_tokens_per_second_per_device: {it['tokens']}, progress_or_epoch: 0.0",
+        f"interval_tokens_per_second_per_device: {it['tokens']}, "
+        "interval_steps_per_second: 0.0000001, progress_or_epoch: 0.0",
         iteration=n,
         log_interval=1,
         loss=float(value),

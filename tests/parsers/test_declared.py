@@ -415,7 +415,7 @@ def test_lines_without_a_number_are_counted_unless_another_program_numbers_them(
 
     If another program, here Megatron, prints the number on the next line, that number counts.
     """
-    bridge = "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
+    bridge = "Step Time : 2.41s GPU utilization: 1085.8 MODEL_TFLOP/s/GPU\n"
     megatron = (
         " iteration {:8d}/     100 | elapsed time per iteration (ms): 2408.5 | "
         "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
@@ -448,9 +448,54 @@ def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
         )
     )
     assert [(step.step_seconds, step.tokens_per_second_per_gpu) for step in run.steps] == [
-        (1.5, None)
+        (None, None)
     ]
     assert [(step.loss, step.tokens_per_second_per_gpu) for step in olmo.steps] == [(2.345, None)]
+
+
+def test_an_interval_of_unknown_length_gives_no_step_time() -> None:
+    """Without the steps per second, Paddle's time may be that of several steps."""
+    line = (
+        "loss: 1.95, learning_rate: 1e-05, global_step: {}, interval_runtime: 18.7179, {}epoch: 1\n"
+    )
+    for rate, seconds in (("interval_steps_per_second: 1.0685, ", 0.935895), ("", None)):
+        for lines in (1, 40):
+            log = "".join(line.format(20 * n, rate) for n in range(1, lines + 1))
+            (run,) = read(io.BytesIO(log.encode()))
+            assert [step.step_seconds for step in run.steps] == [seconds] * lines
+            assert {step.log_interval for step in run.steps} <= {20, None}
+
+
+@pytest.mark.parametrize(
+    ("end", "loss"),
+    [
+        ("reduced_train_loss: 7.113", 7.113),
+        ("reduced_train_loss: 11.02", 11.02),
+        ("reduced_train_loss: 7.1", None),
+        ("reduced_train_loss: 7.1 | consumed_samples: 64", 7.1),
+    ],
+)
+def test_nemo_2_may_print_no_times(end: str, loss: float | None) -> None:
+    """A loss at the end of a line is read only if it has all four digits: the line may be torn.
+
+    The step is counted in any case.
+    """
+    line = (
+        "Training epoch 0, iteration 8/9 | lr: 0.0006 | global_batch_size: 32 | global_step: 8 | "
+    )
+    (run,) = read(io.BytesIO(f"{line}{end}\n".encode()))
+    assert [(step.iteration, step.loss) for step in run.steps] == [(8, loss)]
+
+
+def test_torchtitan_prints_a_memory_of_0_for_a_device_that_it_cannot_ask() -> None:
+    """So a peak of 0.00 GiB is not known."""
+    line = (
+        "step: {}  loss: 10.0  grad_norm: 6.65  memory:  0.00GiB(0.00%)  tps: 2,228  "
+        "tflops: 83.74  mfu: 8.47%\n"
+    )
+    for lines in (1, 40):
+        (run,) = read(io.BytesIO("".join(map(line.format, range(1, lines + 1))).encode()))
+        assert [step.max_memory_reserved_gib for step in run.steps] == [None] * lines
 
 
 def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:

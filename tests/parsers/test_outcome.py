@@ -38,6 +38,8 @@ WATCHDOG = (
     "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds"
 )
 MEGATRON_END = "[after training is done] datetime: 2026-01-02 03:04:05 "
+JOB = SLURM.replace("STEP 12.0", "JOB 12")
+EXIT_1 = "srun: error: n1: task 3: Exited with exit code 1"
 SET_UP = "> using world size: 8, data-parallel-size: 8\n"
 
 
@@ -57,6 +59,22 @@ ORDERS = {
     "a lost connection explains nothing": (f"{LOST}{EXIT_9}\n", KILLED),
     "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", ERROR),
     "cancelled, then killed": (f"{SLURM} ***\n{EXIT_9}\n", CANCELLED),
+    "a step cancelled before its job was preempted": (
+        f"{SLURM} ***\n{JOB} DUE TO PREEMPTION ***\n",
+        OutcomeKind.PREEMPTED,
+    ),
+    "a step cancelled and its task killed before its job reached the time limit": (
+        f"{SLURM} ***\n{EXIT_1}\n{JOB} DUE TO TIME LIMIT ***\n",
+        OutcomeKind.TIME_LIMIT,
+    ),
+    "an error before a step was cancelled and its job preempted": (
+        f"{TRACE}ValueError: x\n{SLURM} ***\n{SLURM} DUE TO PREEMPTION ***\n",
+        ERROR,
+    ),
+    "interrupted by the user before the time limit": (
+        f"{TRACE}KeyboardInterrupt\n{SLURM} DUE TO TIME LIMIT ***\n",
+        CANCELLED,
+    ),
     "stopped by a signal before the time limit": (
         f"{TOLD_TO_STOP}{EXIT_9[:-1]}15\n{SLURM} DUE TO TIME LIMIT ***\n",
         OutcomeKind.TIME_LIMIT,

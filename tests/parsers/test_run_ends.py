@@ -41,6 +41,11 @@ NO_LOSS = (
     " iteration       20/    1000 | elapsed time per iteration (ms): 1234.5 |"
     " number of skipped iterations: {:3d} | number of nan iterations: {:3d} |\n"
 )
+# If no update is skipped, e.g. in bf16, Megatron does not count iterations with a loss of nan.
+NAN_GRADIENTS = (
+    " iteration {:8d}/    1000 | elapsed time per iteration (ms): 1234.5 | grad norm: nan |"
+    " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+)
 
 
 def runs_of(log: str) -> list[LogRun]:
@@ -59,6 +64,18 @@ OUTCOMES = {
     "a loss of nan at the end": (megatron(10, 20, of=20, loss=float("nan")), OutcomeKind.NAN_LOSS),
     "a loss of nan that was overcome": (megatron(10, loss=float("nan")) + megatron(20), TRUNCATED),
     "no loss, for it was nan": (megatron(10) + NO_LOSS.format(10, 10), OutcomeKind.NAN_LOSS),
+    "no loss, and gradients of nan": (
+        megatron(10) + NAN_GRADIENTS.format(20) + NAN_GRADIENTS.format(30),
+        OutcomeKind.NAN_LOSS,
+    ),
+    "no loss, and gradients of nan in many reports": (
+        megatron(10) + "".join(map(NAN_GRADIENTS.format, range(20, 400, 10))),
+        OutcomeKind.NAN_LOSS,
+    ),
+    "no loss, and gradients of nan, which were overcome": (
+        megatron(10) + NAN_GRADIENTS.format(20) + megatron(30),
+        TRUNCATED,
+    ),
     "no loss, for no update was made": (megatron(10) + NO_LOSS.format(10, 0), TRUNCATED),
     "no loss for a while": (NO_LOSS.format(10, 4) + megatron(30), TRUNCATED),
     "an error that is followed by few steps": (TRACE + megatron(*range(50)) + TIME_LIMIT, ERROR),

@@ -235,13 +235,13 @@ def _spread_interval(values: dict[str, Any]) -> None:
     """Replace the time of several steps in `values` by the mean time of one step, in place.
 
     values: the fields of one report. The number of steps is the report's time,
-    `interval_seconds`, multiplied by its `steps_per_second`, rounded to at least 1. It is 1 if
-    the report has no `steps_per_second`.
+    `interval_seconds`, multiplied by its `steps_per_second`, rounded to at least 1. Without
+    `steps_per_second`, the number is not known, and the time is left out.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
-    if seconds is not None:
-        count = max(round(seconds * rate), 1) if rate else 1
+    if seconds is not None and rate:
+        count = max(round(seconds * rate), 1)
         values |= {"step_seconds": seconds / count, "log_interval": count}
 
 
@@ -315,7 +315,7 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
     rows = [dict(zip(names, row, strict=True)) for row in texts]
     for row in rows:
         _spread_interval(row)
-    columns |= {name: [row[name] for row in rows] for name in ("step_seconds", "log_interval")}
+    columns |= {name: [row.get(name) for row in rows] for name in ("step_seconds", "log_interval")}
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:

@@ -21,21 +21,18 @@ from parsers.formats.declared.declaration import (
 )
 
 _END = r"(?= \||\s*$)"
+# NeMo prints a loss with four digits. With fewer, the end of a torn line may have cut the rest.
+_LOSS_END = r"(?= \||(?:(?<=[0-9]\.[0-9]{3})|(?<=[0-9]{2}\.[0-9]{2}))\s*$)"
 
 NEMO = line_format(
     Declaration(
         name="NeMo 2",
-        anchors=(b"train_step_timing in s: ",),
+        anchors=(b"train_step_timing in s: ", b"| reduced_train_loss: "),
         head=r"Training epoch [0-9]+, iteration [0-9]+/[0-9]+ (?=\|)"
         rf"(?:.*? )?\| global_step: {ITERATION}(?= \|)",
         fields=(
-            Field(
-                name="step_seconds",
-                before=r"\| train_step_timing in s: ",
-                after=_END,
-                needed=True,
-            ),
-            Field(name="loss", before=r"\| reduced_train_loss: ", after=_END),
+            Field(name="step_seconds", before=r"\| train_step_timing in s: ", after=_END),
+            Field(name="loss", before=r"\| reduced_train_loss: ", after=_LOSS_END),
             Field(name="learning_rate", before=r"\| lr: ", after=_END),
             Field(name="grad_norm", before=r"\| grad_norm: ", after=_END),
             Field(name="global_batch_size", before=r"\| global_batch_size: ", after=_END),
@@ -65,7 +62,8 @@ NEMO = line_format(
                 scale=BYTES_OF_GIB,
             ),
         ),
-        whole=rf"\| train_step_timing in s: [0-9.e+-]+{_END}",
+        whole=rf"\| train_step_timing in s: [0-9.e+-]+{_END}"
+        rf"|\| reduced_train_loss: (?:[0-9.e+-]+|nan|inf){_END}",
         log_interval=1,
     )
 )
@@ -80,7 +78,7 @@ MEGATRON_BRIDGE = line_format(
             Field(
                 name="reported_tflops_per_gpu",
                 before=r"GPU utilization: ",
-                after=r"(?:MODEL_)?TFLOP/s/GPU",
+                after=r" ?(?:MODEL_)?TFLOP/s/GPU",
                 needed=True,
             ),
         ),

@@ -5,9 +5,10 @@
 
 A report covers the steps since the previous report. It has no step time. `tps` is tokens per second
 and GPU (called `wps` before December 2024), and `memory` is the reserved maximum since the previous
-report. `tflops` is the program's own count; some versions print no value. `mfu` is N/A with FP8.
-The MFU is relative to the peak in the line `Peak FLOPS used for computing MFU`, which is an A100's
-for a GPU that torchtitan does not know. Lines `validate step:` report a validation.
+report; 0.00GiB is printed if the device does not report it. `tflops` is the program's own count;
+some versions print no value. `mfu` is N/A with FP8. The MFU is relative to the peak in the line
+`Peak FLOPS used for computing MFU`, which is an A100's for a GPU that torchtitan does not know.
+Lines `validate step:` report a validation.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
@@ -20,7 +21,9 @@ TORCHTITAN = line_format(
         fields=(
             Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True),
             Field(name="grad_norm", before=r"  grad_norm: +", after=r"(?=  )"),
-            Field(name="max_memory_reserved_gib", before=r"  memory: +", after=r"GiB\("),
+            Field(
+                name="max_memory_reserved_gib", before=r"  memory: +(?!0\.00GiB)", after=r"GiB\("
+            ),
             Field(
                 name="tokens_per_second_per_gpu",
                 before=r"  [tw]ps: +",
