@@ -169,9 +169,15 @@ def record_options(source: Path, output: Path) -> None:
     Copy the file to a machine without the checkout. There, give its path as `options_record` in the
     campaign file.
     """
+    from orchestrator.common.errors import UserError
     from orchestrator.common.files import disk_errors, write_text
     from orchestrator.frameworks.options.describe import make_record, record_text
+    from orchestrator.frameworks.options.record import is_record
 
+    if output.exists() and not is_record(output):
+        raise UserError(
+            f"{output}: is not a record of options: give another file with -o, or remove this one"
+        )
     record = make_record(source)
     with disk_errors(output, "give another file with -o"):
         write_text(output, record_text(record))

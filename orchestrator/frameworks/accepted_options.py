@@ -1,6 +1,7 @@
 """Find the options that a run's program accepts, and check the run's further arguments."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator.common.errors import UserError
@@ -56,6 +57,12 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     record = accepted_options(run, paths)
     if record is None:
         return keys, []
+    if "source" in paths and not record.own:
+        remedy = (
+            "correct source: or give options_record:, because this machine has no program in "
+            f"{paths['source']}"
+        )
+        further = replace(further, remedy=remedy)
     problems = [*lacking(model, record, further.remedy), *unaccepted(further, record)]
     return ([*keys, *problems], []) if record.own and record.complete else (keys, problems)
 

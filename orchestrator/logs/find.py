@@ -74,8 +74,12 @@ def find_logs(
         meant = _meant(text)
         for path in meant:
             if path.is_dir():
-                logs = sorted(_logs_below(path))
-                if not logs:
+                unreadable: list[OSError] = []
+                logs = sorted(_logs_below(path, unreadable.append))
+                problems += [
+                    f"{error.filename}: cannot be read: {error.strerror}" for error in unreadable
+                ]
+                if not logs and not unreadable:
                     problems.append(f"{path}: contains no log: {_NO_LOG}")
                 files |= {log: False for log in logs if log not in files}
             else:
@@ -105,8 +109,12 @@ def _meant(text: str) -> list[Path]:
     return [Path(text)]
 
 
-def _logs_below(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
+def _logs_below(folder: Path, tell: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the logs and tar archives in a folder and below it, except hidden ones.
+
+    tell: called with the error for each folder that cannot be listed.
+    """
+    for parent, folders, names in os.walk(folder, onerror=tell):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (
             path

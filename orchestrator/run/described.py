@@ -3,14 +3,22 @@
 A shape has only sizes, such as the number of layers. A description contains every layer.
 """
 
+from orchestrator.common.errors import UserError
 from orchestrator.model.description import Attention, AttentionBiases, Layer, Mlp, Model
 from orchestrator.run.shape import ModelShape
 
+_MOST_LAYERS = 100_000
+
 
 def description(shape: ModelShape, padded_vocab_size: int) -> Model:
-    """Return the description of a shape, with the padded vocabulary."""
+    """Return the description of a shape, with the padded vocabulary.
+
+    Raises UserError if the model has too many layers to describe each of them.
+    """
     if shape.described is not None:
         return shape.described.with_vocabulary(padded_vocab_size)
+    if shape.num_layers > _MOST_LAYERS:
+        raise UserError(f"num_layers: must be at most {_MOST_LAYERS:,} (got {shape.num_layers:,})")
     biases: AttentionBiases = shape.biases
     layer = Layer(
         mixer=Attention(

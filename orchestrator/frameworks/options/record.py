@@ -69,6 +69,15 @@ def record_of_file(path: Path) -> Record:
         ) from None
 
 
+def is_record(path: Path) -> bool:
+    """Return whether a file is a record that `teralog record-options` wrote."""
+    try:
+        record_of_file.__wrapped__(path)  # not from the cache: the file may have changed
+    except UserError:
+        return False
+    return True
+
+
 @cache
 def record_of_source(program: Path) -> Record | None:
     """Return the record of a script in the user's checkout; None if its options cannot be read.

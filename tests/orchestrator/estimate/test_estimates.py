@@ -33,6 +33,13 @@ include: [{framework: deepspeed, model: {}, script: train.py}]
 """
 
 
+def test_a_model_of_too_many_layers_is_refused() -> None:
+    """No more layers are accepted than can be described one by one."""
+    result = estimate("params", "--model", "xl", "--num-layers", "99999999999")
+    assert result.exit_code != 0
+    assert "num_layers: must be at most 100,000 (got 99,999,999,999)" in result.output
+
+
 def estimate(*arguments: str) -> Result:
     """Run `teralog estimate` with these arguments in this process, and return the result."""
     return CliRunner().invoke(main, ["estimate", *arguments])

@@ -1,12 +1,15 @@
 """`teralog parse`: any log, without a campaign."""
 
 import csv
+import errno
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -211,6 +214,32 @@ def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
         assert result.exit_code == 1
         assert "secret.log: cannot be read: Permission denied" in result.stderr
         assert "run.log" in result.stdout
+
+
+def test_a_folder_without_read_permission_is_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the user may not list a folder, a message reports that, and the other logs are read.
+
+    The test refuses the permission by a function of its own, because root may list all folders.
+    """
+    (folder / "logs" / "secret").mkdir(parents=True)
+    (folder / "logs" / "run.log").write_text(RUN)
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if Path(path).name == "secret":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    result = parse("logs")
+    assert result.exit_code == 1
+    assert "logs/secret: cannot be read: Permission denied" in result.stderr
+    assert "run.log" in result.stdout
+    alone = parse("logs/secret")
+    assert "logs/secret: cannot be read: Permission denied" in alone.stderr
+    assert "contains no log" not in alone.stderr
 
 
 def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> None:

@@ -84,6 +84,23 @@ def test_a_record_is_carried_to_a_machine_without_the_checkout(fork: Path, tmp_p
     assert "is not an option of pretrain_gpt.py in fork" in lines(typed("plan", "campaign.yaml"))
 
 
+def test_a_file_that_is_not_a_record_is_not_overwritten(fork: Path, tmp_path: Path):
+    before = (tmp_path / "campaign.yaml").read_text()
+    result = typed("record-options", "fork", "-o", "campaign.yaml")
+    assert result.exit_code == 1
+    assert "campaign.yaml: is not a record of options" in lines(result)
+    assert (tmp_path / "campaign.yaml").read_text() == before
+    for _ in range(2):
+        assert typed("record-options", "fork", "-o", "fork.json").exit_code == 0
+
+
+def test_a_source_without_the_program_is_named(fork: Path, tmp_path: Path):
+    """If the folder in `source` contains no program, the recorded options of a release are used."""
+    fork.rename(tmp_path / "elsewhere")
+    result = typed("plan", "campaign.yaml")
+    assert f"because this machine has no program in {tmp_path}/fork" in lines(result)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [(None, "cannot be read"), ("{}", "is not a record of options"), ("[", "is not a record")],
