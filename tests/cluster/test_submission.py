@@ -672,7 +672,7 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
     wait_until(are_held, lambda: str(collected))
     printed = bare.teralog("status", "campaign.yaml").stdout
     assert "\nJobArrayTaskLimit (1 run): --throttle allows no more runs at once" in printed
-    assert "\nJobHeldAdmin (1 run): held by an administrator" in printed
+    assert "\nJobHeldAdmin (1 run): an administrator holds the job" in printed
     assert f"1 run is held by Slurm until released: scontrol release '{job_id}_[3]'" in printed
     bare.go()
     bare.teralog("cancel", "campaign.yaml", "--all")
