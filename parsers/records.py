@@ -91,7 +91,8 @@ def has_finite_loss(
     """Return False if a step report shows that its loss is nan or inf, otherwise True.
 
     Megatron does not print a loss of nan or inf. It counts such losses as `nan_iterations`, but
-    only in iterations that skip their update. Without a skipped update, gradients of nan show it.
+    only in iterations that skip their update. If no update is skipped, a gradient norm of nan shows
+    that the loss is nan.
     """
     if loss is not None:
         return math.isfinite(loss)

@@ -83,8 +83,8 @@ class TableFormat:
     name: the name that users see.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings; each row contains at least one. They may be as common as a comma, because
-        the search for rows begins only at a header. It ends if more than 65,536
-        lines with an anchor come one after another and none of them is a row.
+        the search for rows begins only at a header. It ends if more than 65,536 lines
+        with an anchor come one after another and none of them is a row.
     row: takes the text of a header line, and returns a parser of rows, in the form of
         `LogFormat.parse`. Returns None if the line is not a header. A later header replaces an
         earlier one.

@@ -99,7 +99,8 @@ def test_runs_that_have_not_started_stay_missing_when_an_allocation_ends(
     assert_none_failed_that_never_began(play)
     if "left:" in printed:
         assert re.search(
-            "2 runs left: the (allocation has (ended|reached its)|time limit of the run is 0:1)",
+            "2 runs left: the "
+            "(allocation has (ended|reached its)|time limit of the run is 0:10:00)",
             printed,
         )
         assert "--here` continues in another allocation" in printed
