@@ -130,6 +130,8 @@ def report(
         )
     file_layout = _file_layout(output, layout) if output else None
     loaded, store = open_campaign(campaign, results)
+    if output:
+        _refuse_foreign_file(output, campaign, loaded.name, file_layout)
     if only is not None and output:
         _refuse_full_report(output, store)
     refresh_records(loaded, store)
@@ -194,6 +196,28 @@ def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
         raise UserError(
             f"{file}: is the file of the full report, but --filter leaves some runs out; give "
             "another file"
+        )
+
+
+def _refuse_foreign_file(file: Path, campaign: Path, name: str, layout: str | None) -> None:
+    """Raise UserError if `file` is the campaign file, or a markdown page of the user.
+
+    A markdown file that begins with a table is overwritten, because `report` writes such files.
+
+    campaign, name: the path and the name of the campaign. layout: the format of the new file.
+    """
+    from orchestrator.common.errors import UserError
+
+    shown = printable(str(file))
+    if not file.is_file():
+        return
+    if file.samefile(campaign):
+        raise UserError(f"{shown}: is the campaign file; give another file")
+    text = file.read_text(encoding="utf-8", errors="replace").removeprefix(f"# {name}\n\n")
+    if layout == "markdown" and text and not text.startswith("|"):
+        raise UserError(
+            f"{shown}: exists, and teralog did not write it; give another file, or write the table "
+            f"into this page with --update {shown}"
         )
 
 

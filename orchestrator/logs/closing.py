@@ -10,7 +10,7 @@ from orchestrator.logs.remarks import (
     contradicted_claims,
     figure_remarks,
     time_remarks,
-    unused_options,
+    contradicted_options,
 )
 from parsers.summary.run import RunSummary
 
@@ -59,7 +59,7 @@ def closing_lines(
         (name, line) for name, summary, _ in runs for line in contradicted_claims(summary, given)
     )
     yield from _by_remark(
-        (name, line) for name, summary, _ in runs for line in unused_options(summary, given)
+        (name, line) for name, summary, _ in runs for line in contradicted_options(summary, given)
     )
     if read.silent:
         files = counted(read.silent, "file contains", "files contain")

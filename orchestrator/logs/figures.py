@@ -73,8 +73,8 @@ class Figures:
     """Numbers computed from a log and its configuration; None if an input is unknown.
 
     gpus: the number of ranks.
-    parameters: the parameters of the whole model, counted from its sizes if they are known, or
-        else as the log states.
+    parameters: the parameters of the whole model: counted from the sizes in the log, or else as
+        the log states, or else counted from the model that the user gave.
     recomputed: whether the forward pass of the layers runs twice.
     tflops_per_gpu: the FLOPs of an iteration, divided by the median step time and by the number
         of ranks, in 10**12 per second. The FLOPs are those of the exact matrix products,
@@ -124,9 +124,9 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
     if recomputed is None:
         recomputed = given.recomputed
     vocabulary = None if shape is None else _vocabulary(config, shape, given)
-    parameters = summary.parameters
-    if shape is not None and vocabulary is not None:
-        parameters = shape.parameters(vocabulary)
+    counted = None if shape is None or vocabulary is None else shape.parameters(vocabulary)
+    in_log = set(_OF_ONE_MODEL) <= stated_sizes(config).keys()
+    parameters = (counted or summary.parameters) if in_log else (summary.parameters or counted)
     if gpus is None:
         lacking = (*lacking, "--world-size")
     if batch is None:
@@ -166,6 +166,14 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
         if model is not None and peak.value is None and not on_cpu
         else None,
     )
+
+
+def parameters_of_model(given: Given) -> int | None:
+    """Return the number of parameters of the model that the user chose; None if none was chosen."""
+    if given.shape is None:
+        return None
+    multiple = given.vocab_size_multiple or 1
+    return given.shape.parameters(padded_vocab_size(given.shape.vocab_size, multiple))
 
 
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:

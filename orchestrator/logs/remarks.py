@@ -1,5 +1,6 @@
 """Explain for each run why it lacks numbers, and which options contradict its log."""
 
+import math
 from collections.abc import Iterator
 
 from orchestrator.hardware.gpus import matching
@@ -9,12 +10,17 @@ from orchestrator.logs.figures import (
     Given,
     contradicts_preset,
     gpu_name,
+    parameters_of_model,
     stated_config,
     stated_precision,
     stated_recomputation,
     stated_sizes,
 )
+from parsers.records import OutcomeKind
 from parsers.summary.run import RunSummary
+
+# Two counts of one model's parameters may differ by padding, biases and rounding.
+_SAME_MODEL = 0.02
 
 
 def time_remarks(summary: RunSummary) -> Iterator[str]:
@@ -29,6 +35,15 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
             "of the reports are left out"
         )
     after = summary.reports - summary.dropped
+    if summary.reports and not after:
+        yield "no step time, because the warm-up leaves out all reports; `--warmup 0` counts them"
+    elif (
+        summary.formats
+        and not summary.reports
+        and summary.step_seconds.mean is None
+        and summary.outcome.kind in {OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED}
+    ):
+        yield "no step time, because no report contains the number of its step"
     if after and not summary.step_seconds.n:
         if summary.skipped == after:
             yield (
@@ -77,8 +92,11 @@ def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
             yield claim.sentence()
 
 
-def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield a sentence for each option that is ignored, because the log contains another value.
+def contradicted_options(summary: RunSummary, given: Given) -> Iterator[str]:
+    """Yield a sentence for each option that contradicts the log.
+
+    Options with another value than the log are ignored. A model with another number of parameters
+    than the log states is used, because the log does not contain its sizes.
 
     given: the values of the user's options.
     """
@@ -102,6 +120,15 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
         yield (
             f"the log states num_layers {layers} and hidden_size {width}; --model {given.model} is "
             "ignored"
+        )
+    elif (
+        (parameters := summary.parameters)
+        and (chosen := parameters_of_model(given))
+        and not math.isclose(parameters, chosen, rel_tol=_SAME_MODEL)
+    ):
+        yield (
+            f"the log states {parameters:,} parameters, but --model {given.model} has {chosen:,}; "
+            "TFLOPs are those of --model"
         )
     precision = stated_precision(config)
     if given.precision is not None and precision not in {None, given.precision}:

@@ -69,7 +69,7 @@ class Warmup:
                 return cls(percent=int(match["percent"]))
         raise ValueError(
             f"{value!r} is not a valid warm-up: give a number of iterations (5), "
-            "a percentage (10%), first or auto"
+            "a percentage below 100 (10%), first or auto"
         )
 
     @property

@@ -201,6 +201,17 @@ def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
     assert figures("bare.log", "--config=config.json", *more) == by_name
 
 
+def test_a_count_of_parameters_in_a_log_comes_first(folder: Path) -> None:
+    """If a log states its parameters, these are reported, and a different model is named."""
+    Path("bare.log").write_text(log({"world_size": "16", "parameters": "8030261248"}))
+    options = ("--model=Mixtral 8x7B", "--global-batch-size=4", "--seq-length=2048")
+    assert figures("bare.log", *options)["parameters"] == 8_030_261_248
+    assert (
+        "the log states 8,030,261,248 parameters, but --model Mixtral 8x7B has 46,702,792,704; "
+        "TFLOPs are those of --model"
+    ) in " ".join(parse("bare.log", *options).stderr.split())
+
+
 def test_an_unknown_preset_is_named(folder: Path) -> None:
     """An unknown preset is reported before any log is read."""
     Path("run.log").write_text(log({}))
@@ -500,6 +511,25 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
     assert reason in errors
     if "batch" in reason:
         assert figures("run.log", "--global-batch-size", "40")["step_seconds"]["mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "reason"),
+    [
+        (
+            "{{'loss': 2.27, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': {}.0}}\n",
+            (),
+            "no report contains the number of its step",
+        ),
+        (TIMER, ("--warmup", "99"), "the warm-up leaves out all reports; `--warmup 0` counts them"),
+    ],
+)
+def test_a_log_whose_reports_do_not_count_gets_the_reason(
+    folder: Path, line: str, options: tuple[str, ...], reason: str
+) -> None:
+    """If no step report counts, a line below the table gives the reason."""
+    Path("run.log").write_text("".join(line.format(n) for n in range(1, 9)))
+    assert f"no step time, because {reason}" in parse("run.log", *options).stderr
 
 
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:

@@ -110,7 +110,10 @@ def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
     """An invalid warm-up exits with code 2, and the message shows every way to write a warm-up."""
     result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
-    assert "give a number of iterations (5), a percentage (10%), first or auto" in result.stderr
+    assert (
+        "give a number of iterations (5), a percentage below 100 (10%), first or auto"
+        in result.stderr
+    )
 
 
 def test_every_step_report_is_given_on_request(folder: Path) -> None:

@@ -232,6 +232,30 @@ def test_a_file_that_cannot_be_written_is_a_sentence(
     assert files(campaign.parent) == before
 
 
+@pytest.mark.parametrize("layout", ["text", "markdown", "json"])
+def test_a_table_does_not_overwrite_the_campaign_file(campaign: Path, layout: str) -> None:
+    """`report -o` does not replace the campaign file, whatever the format."""
+    before = campaign.read_text()
+    refused = report("-o", campaign.name, "--format", layout, code=1).stderr
+    assert f"{campaign.name}: is the campaign file; give another file" in refused
+    assert campaign.read_text() == before
+
+
+def test_a_table_does_not_overwrite_a_page_of_prose(campaign: Path) -> None:
+    """`report -o PAGE.md` replaces a table that it wrote earlier, but no other markdown file."""
+    page = campaign.parent / "README.md"
+    page.write_text("# Our model\n\nprose\n")
+    refused = report("-o", "README.md", code=1).stderr
+    assert "README.md: exists, and teralog did not write it" in refused
+    assert "--update README.md" in refused
+    assert page.read_text() == "# Our model\n\nprose\n"
+    for _ in range(2):
+        report("-o", "table.md")
+    report("--write")
+    [whole] = campaign.parent.glob("results/*/report.md")
+    report("-o", str(whole))
+
+
 def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
     """Messages report logs without steps, missing logs, and runs removed from the campaign file."""
     assert "no step" not in report().stderr
