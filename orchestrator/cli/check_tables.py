@@ -63,10 +63,11 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
     elif lines:
         click.echo("\n".join(lines))
     last_digit = sum(finding.last_digit_only for _, finding in findings)
-    click.echo(
-        f"{counted(len(findings), 'finding')}, {last_digit} of them in the last digit only, in "
-        f"{counted(tables, 'table')} of {counted(read, 'file')}",
-        err=True,
-    )
+    if read:
+        click.echo(
+            f"{counted(len(findings), 'finding')}, {last_digit} of them in the last digit only, in "
+            f"{counted(tables, 'table')} of {counted(read, 'file')}",
+            err=True,
+        )
     if findings or read < len(files):
         sys.exit(1)

@@ -132,8 +132,7 @@ def report(
     loaded, store = open_campaign(campaign, results)
     if output:
         _refuse_foreign_file(output, campaign, loaded.name, file_layout)
-    if only is not None and output:
-        _refuse_full_report(output, store)
+        _refuse_full_report(output, store, filtered=only is not None)
     refresh_records(loaded, store)
     if by_node:
         _print_nodes(loaded, store, layout)
@@ -187,12 +186,12 @@ def _file_layout(file: Path, layout: str) -> str | None:
     return suffix_layout
 
 
-def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
-    """Raise UserError if `file` is the full report, because a filtered table would overwrite it."""
+def _refuse_full_report(file: Path, store: "CampaignStore", *, filtered: bool) -> None:
+    """Raise UserError if a filtered table would overwrite the full report."""
     from orchestrator.common.errors import UserError
 
     place = file.resolve()
-    if place.parent == store.path.resolve() and place.stem == "report":
+    if filtered and place.parent == store.path.resolve() and place.stem == "report":
         raise UserError(
             f"{file}: is the file of the full report, but --filter leaves some runs out; give "
             "another file"

@@ -175,6 +175,8 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
             f"num_key_value_heads={groups} must divide num_attention_heads={heads}, "
             f"which must divide hidden_size={model.hidden_size}"
         )
+    if model.hidden_size % heads:
+        raise UserError(f"num_attention_heads={heads} must divide hidden_size={model.hidden_size}")
     return model
 
 
@@ -225,7 +227,7 @@ def _read(values: Mapping[str, Any]) -> Model:
     if not is_named(name):
         names = (*PRESETS, *named_models())
         raise UserError(
-            f"there is no model {name!r}{did_you_mean(name, names)}; `teralog models` lists them"
+            f"there is no model {name!r}; `teralog models` lists all{did_you_mean(name, names)}"
         )
     return named_model(name).model()
 

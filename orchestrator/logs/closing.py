@@ -8,9 +8,9 @@ from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
 from orchestrator.logs.remarks import (
     contradicted_claims,
+    contradicted_options,
     figure_remarks,
     time_remarks,
-    contradicted_options,
 )
 from parsers.summary.run import RunSummary
 

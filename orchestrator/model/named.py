@@ -84,7 +84,7 @@ def named_model(name: str) -> NamedModel:
         if _is_called(model, name):
             return model
     raise UserError(
-        f"there is no model {name!r}{did_you_mean(name, models)}; `teralog models` lists them"
+        f"there is no model {name!r}; `teralog models` lists all{did_you_mean(name, models)}"
     )
 
 

@@ -273,7 +273,10 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
     ("choice", "problem"),
     [
         ({"model": "llama3-9b"}, "there is no model preset 'llama3-9b'"),
-        ({"model": {"name": "llama3-9b"}}, "there is no model 'llama3-9b'; did you mean"),
+        (
+            {"model": {"name": "llama3-9b"}},
+            "there is no model 'llama3-9b'; `teralog models` lists all; did you mean",
+        ),
         ({"model": {"config": "nowhere.json"}}, "nowhere.json: cannot be read"),
         ({"model": {"config": {"model_type": "new"}}}, "model_type: 'new' is not known"),
         ({"model": {"config": 7}}, "config: must be the path of a config.json, not 7"),

@@ -343,7 +343,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no such preset": (
         ("params", "--model=52C"),
         1,
-        "there is no model '52C'; did you mean '52B'?",
+        "there is no model '52C'; `teralog models` lists all; did you mean '52B'?",
     ),
     "no batch": (
         ("flops", "--model=52B", "--step-seconds=2"),
@@ -359,6 +359,11 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
         ("params", *GPT2, "--num-attention-heads=10", "--num-key-value-heads=5"),
         1,
         "which must divide hidden_size=768",
+    ),
+    "more heads than fit": (
+        ("params", *GPT2, "--num-attention-heads=10"),
+        1,
+        "num_attention_heads=10 must divide hidden_size=768",
     ),
     "no time": (("time",), 1, "give --tokens and --tflops-per-gpu, or --step-seconds"),
     "half of it": (

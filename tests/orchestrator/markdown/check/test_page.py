@@ -427,6 +427,8 @@ def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
     assert "teralog: missing.md: No such file or directory\n" in err
     assert "teralog: .: Is a directory\n" in err
     assert "of 1 file" in err
+    _, _, err = call(pages, monkeypatch, "missing.md")
+    assert err == "teralog: missing.md: No such file or directory\n"
 
 
 def test_a_gpu_that_is_not_known_is_a_sentence(
