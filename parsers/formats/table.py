@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
-from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, MLX, MMENGINE, XTUNER
+from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, LITGPT_MEMORY, MLX, MMENGINE, XTUNER
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
@@ -123,6 +123,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NANOTRON,
     MEGATRON_MEMORY,
     NANOGPT_MEMORY,
+    LITGPT_MEMORY,
     TIMERS,
     MEGATRON_TIMERS,
     MEGATRON_RANK_TIMERS,

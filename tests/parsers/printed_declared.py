@@ -501,3 +501,19 @@ def nanogpt_peak(random: Random) -> Printed:
             ),
         ),
     )
+
+
+@prints("peak of litgpt")
+def litgpt_peak(random: Random) -> Printed:
+    """Print litgpt's last lines: the time of the training, and the peak memory in 10**9 bytes."""
+    seconds, gigabytes = number(random, ".2f"), number(random, ".2f")
+    return Printed(
+        f"Training time: {seconds}s\nMemory used: {gigabytes} GB",
+        (
+            Usage(
+                source=UsageSource.TORCH,
+                max_memory_allocated_gib=float(gigabytes) * 1e9 / 2**30,
+                offset=0,
+            ),
+        ),
+    )

@@ -8,6 +8,8 @@
         data_time: 0.0012 s/iter total_throughput: 136.70 samples/s  lr: 1.50e-04
     Iter 18: Train loss 10.059, Learning Rate 1.000e-04, It/sec 0.468, Tokens/sec 213.130, Trained …
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
+    Training time: 11.20s
+    Memory used: 13.90 GB
 
 Each example is one line of a log; a line that is indented further continues the line above
 it. These facts are from the programs' sources:
@@ -23,8 +25,12 @@ it. These facts are from the programs' sources:
   Its memory is in 10**9 or 2**30 bytes, depending on the version. So the iterations per
   second and the memory are not read.
 * litgpt times one micro-batch. `(step)` marks a micro-batch after which the weights are
-  updated.
+  updated. After the training it prints the peak of allocated memory in 10**9 bytes. Programs
+  that generate text print the same line for reserved memory, but without a training time.
 """
+
+import re
+from collections.abc import Iterator
 
 from parsers.formats.declared.declaration import (
     ITERATION,
@@ -35,6 +41,8 @@ from parsers.formats.declared.declaration import (
     Field,
     line_format,
 )
+from parsers.records import Usage, UsageSource
+from parsers.scan.reader import LogFormat
 
 _SPACE = r"(?= |$)"
 
@@ -144,4 +152,27 @@ LITGPT = line_format(
         whole=r"\| iter time: [0-9]+\.[0-9]{2} ms",
         log_interval=1,
     )
+)
+
+# A number without its unit may be torn.
+_PEAK = re.compile(
+    r"(?<!\w)Training time: [0-9]+\.[0-9]{2}s\s*\n[^\n]{0,200}?(?<!\w)"
+    r"Memory used: (?P<gigabytes>[0-9]{1,6}\.[0-9]{2}) GB(?!\w)"
+)
+
+
+def _parse_peak(offset: int, text: str) -> Iterator[Usage]:
+    if match := _PEAK.search(text):
+        yield Usage(
+            source=UsageSource.TORCH,
+            max_memory_allocated_gib=float(match["gigabytes"]) * 1e9 / 2**30,
+            offset=offset,
+        )
+
+
+LITGPT_MEMORY = LogFormat(
+    name="peak of litgpt",
+    anchors=(b"Training time: ",),
+    parse=_parse_peak,
+    following=1,
 )
