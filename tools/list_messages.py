@@ -30,6 +30,22 @@ _SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<tex
 _SCRIPT_TEXT = re.compile(r"(?P<quote>[\"`])(?P<text>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote)")
 # What only a regular expression has. Formats of logs contain many, as plain strings.
 _PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
+# Texts of other programs' logs and of other people's tables, except for the names of formats.
+_OF_OTHERS = (
+    "parsers/formats/",
+    "parsers/runs/outcome_signs.py",
+    "orchestrator/markdown/meaning/columns.py",
+)
+# Nobody begins a sentence with a comma or a verb in lower case.
+_GOES_ON = re.compile(
+    r"[,;:.)]|(?:also|and|are|because|but|by|can(?:not)?|contains?|does|ends?|for|has|have|in|is"
+    r"|leaves|lists|must|needs?|of|on|or|so|than|that|to|was|were|which|with|without)\b"
+)
+_UNFINISHED = re.compile(
+    r"(?:[^\s.;!?]\s+|\(|\b(?:and|are|by|has|have|is|of|or|the|to|was|were|with))$"
+)
+# A literal of so many lines is a file that teralog writes.
+_LINES_OF_A_FILE = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +61,10 @@ class Message:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {' '.join(self.text.split())}"
+        text = " ".join(self.text.split())
+        before = "… " if _GOES_ON.match(text) else ""
+        after = " …" if _UNFINISHED.search(self.text.rstrip("\n")) else ""
+        return f"{place}: {before}{text}{after}"
 
 
 def messages() -> Iterator[Message]:
@@ -56,6 +75,7 @@ def messages() -> Iterator[Message]:
             read = _READERS.get(path.suffix)
             if read is not None:
                 name = path.relative_to(ROOT).as_posix()
+                read = log_format_names if name.startswith(_OF_OTHERS) else read
                 for line, text in read(path.read_text(encoding="utf-8")):
                     yield Message(name, line, text)
 
@@ -73,7 +93,7 @@ def help_messages(command: click.Command, name: str) -> Iterator[Message]:
 def python_messages(source: str) -> Iterator[tuple[int, str]]:
     """Yield each string literal of Python source that is a sentence: its line and its text."""
     tree = ast.parse(source)
-    left_out = {id(node) for node in (*_docstrings(tree), *_types(tree))}
+    left_out = {id(node) for node in (*_docstrings(tree), *_types(tree), *_forms(tree))}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             left_out.update(id(part) for part in ast.walk(node) if part is not node)
@@ -81,8 +101,19 @@ def python_messages(source: str) -> Iterator[tuple[int, str]]:
         if id(node) in left_out or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
         text = _text(node)
-        if text is not None and _SENTENCE.search(text) and not _PATTERN.search(text):
+        if text is not None and text.count("\n") >= _LINES_OF_A_FILE:
+            yield from _comments(node.lineno, text)
+        elif text is not None and _SENTENCE.search(text) and not _PATTERN.search(text):
             yield node.lineno, text
+
+
+def log_format_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the names of the log formats in Python source: the line and the text of each."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.keyword(arg="name", value=ast.Constant(value=str(text)) as value):
+                if _SENTENCE.search(text):
+                    yield value.lineno, text
 
 
 def template_messages(source: str) -> Iterator[tuple[int, str]]:
@@ -157,6 +188,25 @@ def _types(tree: ast.AST) -> Iterator[ast.AST]:
         match node:
             case ast.arg(annotation=kind) | ast.FunctionDef(returns=kind) if kind is not None:
                 yield kind
+
+
+def _comments(first: int, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a file that a literal contains: a script or a campaign file.
+
+    first: the line of the source in which the literal begins.
+    """
+    for number, line in enumerate(text.splitlines(), first):
+        _, mark, comment = line.partition("# ")
+        if mark and _SENTENCE.search(comment):
+            yield number, comment
+
+
+def _forms(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the singular and plural of words that a number precedes, e.g. "run is", "runs are"."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="counted"), args=[_, *words]):
+                yield from words
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:

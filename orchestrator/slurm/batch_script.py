@@ -12,16 +12,16 @@ from orchestrator.slurm.arrays import directives
 # How long a job waits to learn the fate of its batch before it ends.
 _PATIENCE_SECONDS = 60
 _BODY = """\
-# A batch of teralog: it runs the job script of its run as it is.
+# teralog wrote this script. It starts job.sh, the job script of the run, unchanged.
 batch={batch}
 job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}
-# A submit that got no job id from sbatch withdraws its batch: it renames script.sh. Either it or
-# this job does, so a job that Slurm accepts late runs nothing that another job runs.
+# If sbatch gave `teralog submit` no job id, `submit` renames script.sh, and later submits the runs
+# again. Only one of `submit` and this job can rename it, so no run starts twice.
 mv "$batch/script.sh" "$batch/job-$job.sh" 2> /dev/null
-# The other tasks of an array may see the new name late.
+# The other tasks of the array wait until they see the new name.
 until [ -e "$batch/job-$job.sh" ]; do
   if [ -e "$batch/withdrawn.sh" ] || [ "$SECONDS" -ge {patience} ]; then
-    echo "[teralog] this job runs nothing: its submit withdrew it; a later submit starts its runs"
+    echo "[teralog] this job starts no run, because teralog submit withdrew it; submit again"
     exit 1
   fi
   sleep 1
@@ -29,7 +29,7 @@ done
 
 folder={folder}
 cd -P "$folder" || exit
-# Slurm forgets jobs: job.json says when this one began, and how it ended.
+# job.json records when this job began and how it ended, because Slurm deletes old records.
 now() {{ date -u +%Y-%m-%dT%H:%M:%S+00:00; }}
 record() {{
   if printf '{{"job_id": "%s", "started_at": "%s", "exit_code": %s, "ended_at": %s}}\\n' \\
@@ -43,16 +43,16 @@ record() {{
 began=$(now)
 record null null
 {comment}
-# What Slurm sends this shell alone is for the job script.
+# Pass signals from Slurm on to the job script.
 for signal in HUP INT QUIT TERM USR1 USR2; do
   # shellcheck disable=SC2064
   trap "kill -$signal \\$script 2> /dev/null" "$signal"
 done
-# Without job control a shell in the background would never see SIGINT.
+# Without job control, the job script would ignore SIGINT, because it runs in the background.
 set -m
 bash "$folder/job.sh" &
 script=$!
-# A signal ends `wait`, but not the job script.
+# A signal ends `wait`, but not the job script: wait again.
 until wait "$script"; ! kill -0 "$script" 2> /dev/null; do :; done
 wait "$script"
 code=$?

@@ -68,7 +68,7 @@ def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
     assert BatchFolder(batch).withdraw() is None
     done = run_task(batch, 0, "7")
     assert done.returncode == 1
-    assert done.stdout.startswith("[teralog] this job runs nothing")
+    assert done.stdout.startswith("[teralog] this job starts no run")
     assert BatchFolder(batch).begun_job() is None
 
 
