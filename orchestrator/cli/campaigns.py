@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import format_option, print_table, results_option
+from orchestrator.cli.shared.formats import format_option, print_table
+from orchestrator.cli.shared.options import results_option
 
 
 @click.command("list")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import complain, format_option, print_table
+from orchestrator.cli.shared.formats import format_option, print_table
+from orchestrator.cli.shared.terminal import complain
 from orchestrator.common.text import counted, printable
 
 

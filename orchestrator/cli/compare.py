@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.arguments import campaign_argument
-from orchestrator.cli.common import (
-    complain,
-    format_option,
-    open_campaign,
-    print_table,
-    refresh_records,
-    results_option,
-    slurm_timeout_option,
-)
+from orchestrator.cli.shared.arguments import campaign_argument
+from orchestrator.cli.shared.formats import format_option, print_table
+from orchestrator.cli.shared.opened_campaign import open_campaign, refresh_records
+from orchestrator.cli.shared.options import results_option, slurm_timeout_option
+from orchestrator.cli.shared.terminal import complain
 from orchestrator.common.errors import UserError
 
 if TYPE_CHECKING:

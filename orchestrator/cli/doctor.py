@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from orchestrator.cli.common import format_option, print_table
+from orchestrator.cli.shared.formats import format_option, print_table
 
 
 @click.command()

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from orchestrator.cli.common import (
-    Command,
-    Positive,
-    complain,
-    format_option,
-    options,
-    print_table,
-)
+from orchestrator.cli.shared.formats import format_option, print_table
+from orchestrator.cli.shared.options import Command, Positive, options
+from orchestrator.cli.shared.terminal import complain
 from orchestrator.run.choices import Biases, Norm
 from orchestrator.workloads.precision import PRECISIONS
 

@@ -8,7 +8,6 @@ import click
 
 from orchestrator.cli.campaigns import list_campaigns
 from orchestrator.cli.check_tables import check_tables
-from orchestrator.cli.common import complain
 from orchestrator.cli.compare import compare, noise
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.estimate import estimate, models
@@ -18,6 +17,7 @@ from orchestrator.cli.prepare import init, plan, record_options, render, salloc,
 from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.report import collect, report
 from orchestrator.cli.run import cancel, logs, status, watch
+from orchestrator.cli.shared.terminal import complain
 from orchestrator.cli.submit import retry, submit
 from orchestrator.common.errors import UserError
 

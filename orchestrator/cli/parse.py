@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.common import (
-    FOR_PEOPLE,
-    Positive,
-    complain,
-    format_option,
-    interruptible,
-    print_table,
-    results_option,
-    slurm_timeout_option,
-)
 from orchestrator.cli.estimate import model_options
+from orchestrator.cli.shared.formats import FOR_PEOPLE, format_option, print_table
+from orchestrator.cli.shared.options import Positive, results_option, slurm_timeout_option
+from orchestrator.cli.shared.terminal import complain, interruptible
 from orchestrator.common.errors import UserError
 from orchestrator.common.fitted import wrapped
 from orchestrator.common.terminal import terminal_width

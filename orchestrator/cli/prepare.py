@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.arguments import campaign_argument
-from orchestrator.cli.common import (
-    FOR_PEOPLE,
+from orchestrator.cli.shared.arguments import campaign_argument
+from orchestrator.cli.shared.formats import FOR_PEOPLE, format_option, print_json, print_table
+from orchestrator.cli.shared.opened_campaign import from_here, open_campaign, other_results
+from orchestrator.cli.shared.options import (
     allow_unknown_option,
-    complain,
-    complain_all,
-    format_option,
-    from_here,
     json_option,
-    open_campaign,
-    other_results,
-    print_json,
-    print_table,
     results_option,
     skip_option,
 )
+from orchestrator.cli.shared.terminal import complain, complain_all
 from orchestrator.common.text import counted
 
 if TYPE_CHECKING:

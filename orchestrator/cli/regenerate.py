@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from orchestrator.cli.common import Positive, complain, json_option, print_objects
+from orchestrator.cli.shared.formats import print_objects
+from orchestrator.cli.shared.options import Positive, json_option
+from orchestrator.cli.shared.terminal import complain
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.text import printable
 

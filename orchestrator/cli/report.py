@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from orchestrator.cli.arguments import campaign_argument, campaign_argument_of
-from orchestrator.cli.common import (
+from orchestrator.cli.shared.arguments import campaign_argument, campaign_argument_of
+from orchestrator.cli.shared.formats import (
     check_format,
-    filter_option,
-    for_people,
     format_option,
-    json_option,
-    open_campaign,
     print_json,
     print_table,
-    refresh_records,
-    results_option,
-    slurm_timeout_option,
     table_text,
 )
+from orchestrator.cli.shared.opened_campaign import open_campaign, refresh_records
+from orchestrator.cli.shared.options import (
+    filter_option,
+    json_option,
+    results_option,
+    slurm_timeout_option,
+)
+from orchestrator.cli.shared.terminal import for_people
 from orchestrator.common.text import counted, printable
 
 if TYPE_CHECKING:

@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.arguments import campaign_argument, runs_argument
-from orchestrator.cli.common import (
-    Positive,
-    complain,
-    complain_all,
+from orchestrator.cli.shared.arguments import campaign_argument, runs_argument
+from orchestrator.cli.shared.formats import format_option, print_objects, print_table
+from orchestrator.cli.shared.opened_campaign import (
     exit_for,
-    filter_option,
-    for_people,
-    format_option,
-    interruptible,
     open_campaign,
-    print_objects,
-    print_table,
     refresh_records,
+    submit_line,
+)
+from orchestrator.cli.shared.options import (
+    Positive,
+    filter_option,
     rehearsed_option,
     results_option,
     runs_json_option,
     slurm_timeout_option,
-    submit_line,
 )
+from orchestrator.cli.shared.terminal import complain, complain_all, for_people, interruptible
 from orchestrator.common.text import counted
 
 if TYPE_CHECKING:

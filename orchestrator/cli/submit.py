@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.arguments import campaign_argument, runs_argument
-from orchestrator.cli.common import (
-    allow_unknown_option,
-    complain,
-    complain_all,
+from orchestrator.cli.shared.arguments import campaign_argument, runs_argument
+from orchestrator.cli.shared.formats import print_objects
+from orchestrator.cli.shared.opened_campaign import (
     exit_for,
-    interruptible,
     open_campaign,
-    options,
     other_results,
-    print_objects,
+    submit_line,
+)
+from orchestrator.cli.shared.options import (
+    allow_unknown_option,
+    options,
     rehearsed_option,
     results_option,
     runs_json_option,
     skip_option,
     slurm_timeout_option,
-    submit_line,
 )
+from orchestrator.cli.shared.terminal import complain, complain_all, interruptible
 
 if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign, PlannedRun

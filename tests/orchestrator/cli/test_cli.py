@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from orchestrator.cli.common import told_if_slow
 from orchestrator.cli.main import main
+from orchestrator.cli.shared.terminal import told_if_slow
 
 MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
 DEFAULTS = f"defaults: {{framework: gpt, model: {MODEL}, gpus_per_node: 2, micro_batch_size: 4}}\n"

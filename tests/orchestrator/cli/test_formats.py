@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 from made_up_runs import Folder, by_layers
 
-from orchestrator.cli import common
 from orchestrator.cli.main import main
+from orchestrator.cli.shared import formats
 
 CAMPAIGN = "made-up.yaml"
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -231,6 +231,6 @@ def test_parquet_is_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(common.sys, "stdout", Terminal())
-    with pytest.raises(common.UserError, match=r"is not for a terminal; add `> table\.parquet`"):
+    monkeypatch.setattr(formats.sys, "stdout", Terminal())
+    with pytest.raises(formats.UserError, match=r"is not for a terminal; add `> table\.parquet`"):
         main.commands["plan"].make_context("plan", ["a.yaml", "--format", "parquet"])

@@ -1,0 +1,1 @@
+"""Options, output and campaigns, as several commands need them."""
