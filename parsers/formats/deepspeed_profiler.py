@@ -40,7 +40,8 @@ _TITLE = re.compile(rf"Profile Summary at step {COUNT}:")
 _END = re.compile(r"---- Aggregated Profile|DeepSpeed Flops Profiler ----")
 # If no other line follows, the line may have been cut within its number.
 _LINE = re.compile(
-    r"(?<!/ )(?<!wd )(?<!expert )(?<!\w)(?P<label>world size|params of model(?: = [^:\n]{0,80})?"
+    r"(?<!/ )(?<!wd )(?<!expert )(?<!\w)(?P<label>world size"
+    r"|params of model(?: = [^:\n]{0,70}mp_size)?"
     r"|(?:fwd|bwd|step|iter) latency|FLOPS per GPU = [^:\n]{0,80}/ iter latency|samples/second)"
     rf":[ \t]+(?P<number>{NUMBER})(?:[ \t]+(?P<unit>[A-Za-z]+))?[ \t\r]*(?=\n)"
 )
@@ -57,14 +58,14 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
         for label, line in lines.items()
         if label.endswith(" latency") and (seconds := _quantity(line, "s")) is not None
     ]
-    world_size = _quantity(lines.get("world size"), "")
-    parameters = _quantity(lines.get("params of model"), "")
+    world_size = _count(lines.get("world size"))
+    parameters = _count(lines.get("params of model"))
     flops = _quantity(lines.get("FLOPS per GPU"), "FLOPS", -12)
     samples_per_second = _quantity(lines.get("samples/second"), "")
     if world_size is not None or flops is not None or samples_per_second is not None:
         yield RunTotals(
-            world_size=None if world_size is None else round(world_size),
-            parameters=None if world_size is None or not parameters else round(parameters),
+            world_size=world_size,
+            parameters=None if world_size is None else parameters or None,
             samples_per_second=samples_per_second,
             tflops_per_gpu=flops,
             phase="profiled_step",
@@ -72,6 +73,12 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
         )
     if latencies:
         yield Timers(seconds=tuple(latencies), offset=offset)
+
+
+def _count(line: re.Match[str] | None) -> int | None:
+    """Return the number on a line, e.g. of GPUs; None if it is unknown or not an integer."""
+    number = _quantity(line, "")
+    return None if number is None or not number.is_integer() else int(number)
 
 
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:

@@ -314,18 +314,20 @@ def litgpt(random: Random) -> Printed:
 def paddle(random: Random) -> Printed:
     """Print a report of Paddle that covers one step."""
     n, value = count(random), loss(random, ".6f")
-    it = _numbers(random, {"lr": ".4g", "peak": ".9g", "seconds": ".4f", "tokens": ".4f"})
+    it = _numbers(random, {"lr": ".4g", "peak": ".9g", "tokens": ".4f"})
+    # Of a longer step, the rounding of the rate hides how many steps the interval has.
+    seconds = f"{10 ** random.uniform(-2, 2.5):.4f}"
     return _printed(
         f"[    INFO] - loss: {value}, learning_rate: {it['lr']}, global_step: {n}, "
-        f"max_memory_allocated: {it['peak']}, interval_runtime: {it['seconds']}, "
+        f"max_memory_allocated: {it['peak']}, interval_runtime: {seconds}, "
         f"interval_tokens_per_second_per_device: {it['tokens']}, "
-        "interval_steps_per_second: 0.0000001, progress_or_epoch: 0.0",
+        f"interval_steps_per_second: {1 / float(seconds):.5f}, progress_or_epoch: 0.0",
         iteration=n,
         log_interval=1,
         loss=float(value),
         learning_rate=float(it["lr"]),
         max_memory_allocated_gib=float(it["peak"]),
-        step_seconds=float(it["seconds"]),
+        step_seconds=float(seconds),
         tokens_per_second_per_gpu=float(it["tokens"]),
     )
 

@@ -454,16 +454,26 @@ def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
 
 
 def test_an_interval_of_unknown_length_gives_no_step_time() -> None:
-    """Without the steps per second, Paddle's time may be that of several steps."""
-    line = (
-        "loss: 1.95, learning_rate: 1e-05, global_step: {}, interval_runtime: 18.7179, {}epoch: 1\n"
-    )
-    for rate, seconds in (("interval_steps_per_second: 1.0685, ", 0.935895), ("", None)):
+    """Paddle's time may be that of several steps; their number is not printed.
+
+    It is the time multiplied by the steps per second. If this product is not near an integer, the
+    line is damaged, and if the rounding of a slow rate leaves several integers, none is chosen.
+    """
+    line = "loss: 1.95, learning_rate: 1e-05, global_step: {}, interval_runtime: {}, {}epoch: 1\n"
+    for runtime, rate, steps in (
+        ("18.7179", "interval_steps_per_second: 1.0685, ", 20),
+        ("18.7179", "", None),
+        ("2.0339", "interval_steps_per_second: 4.917, ", 10),
+        ("808.1082", "interval_steps_per_second: 0.012, ", 10),
+        ("2808.1082", "interval_steps_per_second: 0.004, ", None),
+        ("24.6189", "interval_steps_per_second: 0.0928240321, ", None),
+    ):
         for lines in (1, 40):
-            log = "".join(line.format(20 * n, rate) for n in range(1, lines + 1))
+            log = "".join(line.format(20 * n, runtime, rate) for n in range(1, lines + 1))
             (run,) = read(io.BytesIO(log.encode()))
+            seconds = None if steps is None else float(runtime) / steps
             assert [step.step_seconds for step in run.steps] == [seconds] * lines
-            assert {step.log_interval for step in run.steps} <= {20, None}
+            assert {step.log_interval for step in run.steps} == {steps}
 
 
 @pytest.mark.parametrize(

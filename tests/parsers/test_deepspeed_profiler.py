@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,10 @@ SUMMARIES = {
         [Timers(seconds=(("fwd latency", 12.27),), offset=7)],
     ),
     "no engine, but a summary all the same": (summary({"params per GPU": "463.21 M"}), []),
+    "a line made of two lines": (
+        WHOLE.replace("params per GPU * mp_size", "params per GPUe    rank 10"),
+        [replace(TOTALS, parameters=None), TIMERS],
+    ),
     "title alone": ("Profile Summary at step 10:", []),
     "title of something else": (WHOLE.replace("step 10", "step ten"), []),
     "no title": (WHOLE.replace("Profile Summary at step 10:", ""), []),
@@ -151,10 +156,18 @@ def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: flo
 
 @pytest.mark.parametrize(
     ("printed", "parameters"),
-    [("1.25 B", 1_250_000_000), ("2.6 G", 2_600_000_000), ("4.68 k", 4680), ("512", 512)],
+    [
+        ("1.25 B", 1_250_000_000),
+        ("2.6 G", 2_600_000_000),
+        ("4.68 k", 4680),
+        ("512", 512),
+        ("3101.51", None),
+    ],
 )
-def test_parameters_are_read_in_every_unit_that_is_printed(printed: str, parameters: int) -> None:
-    """In the number of parameters, the unit B is 10**9."""
+def test_parameters_are_read_in_every_unit_that_is_printed(
+    printed: str, parameters: int | None
+) -> None:
+    """In the number of parameters, the unit B is 10**9; a fraction of a parameter gives None."""
     (totals, _) = parse(DEEPSPEED_PROFILER, WHOLE.replace("336.23 M", printed))
     assert isinstance(totals, RunTotals)
     assert totals.parameters == parameters

@@ -37,6 +37,10 @@ _COUNTS = frozenset({"consumed_samples", "consumed_tokens", "global_batch_size"}
 
 _NEVER = r"(?!)"
 
+# A little more than half of the last digit. Times have four decimals; rates have three in logs of
+# 2022, and more in later logs.
+_ROUNDING_OF_SECONDS, _ROUNDING_OF_RATES = 0.6e-4, 0.6e-3
+
 SECONDS, MILLISECONDS = 1.0, 1e-3
 GIB, MIB_OF_GIB, BYTES_OF_GIB = 1.0, 1 / 1024, 1 / 2**30
 PERCENT = 1e-2
@@ -235,13 +239,17 @@ def _spread_interval(values: dict[str, Any]) -> None:
     """Replace the time of several steps in `values` by the mean time of one step, in place.
 
     values: the fields of one report. The number of steps is the report's time,
-    `interval_seconds`, multiplied by its `steps_per_second`, rounded to at least 1. Without
-    `steps_per_second`, the number is not known, and the time is left out.
+    `interval_seconds`, multiplied by its `steps_per_second`. If this product is not near one
+    integer, as near as the rounding of the two printed numbers allows, the time is left out. It is
+    also left out if one of the two numbers is absent.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
-    if seconds is not None and rate:
-        count = max(round(seconds * rate), 1)
+    if seconds is None or rate is None:
+        return
+    count = round(seconds * rate)
+    error = seconds * _ROUNDING_OF_RATES + rate * _ROUNDING_OF_SECONDS
+    if count and error < 1 / 2 and abs(seconds * rate - count) <= error:
         values |= {"step_seconds": seconds / count, "log_interval": count}
 
 
