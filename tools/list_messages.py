@@ -33,7 +33,9 @@ _PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
 # Texts of other programs' logs and of other people's tables, except for the names of formats.
 _OF_OTHERS = (
     "parsers/formats/",
+    "parsers/runs/launches.py",
     "parsers/runs/outcome_signs.py",
+    "parsers/runs/tracebacks.py",
     "orchestrator/markdown/meaning/columns.py",
 )
 # Nobody begins a sentence with a comma or a verb in lower case.
@@ -68,8 +70,14 @@ class Message:
 
 
 def messages() -> Iterator[Message]:
-    """Yield every message: first the help of the commands, then file by file."""
-    yield from help_messages(command_line, "teralog")
+    """Yield every message: first the help of the commands, then file by file.
+
+    An option that several commands share is listed once, with the first command.
+    """
+    helps: dict[str, Message] = {}
+    for message in help_messages(command_line, "teralog"):
+        helps.setdefault(message.text, message)
+    yield from helps.values()
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*")):
             read = _READERS.get(path.suffix)
@@ -77,7 +85,8 @@ def messages() -> Iterator[Message]:
                 name = path.relative_to(ROOT).as_posix()
                 read = log_format_names if name.startswith(_OF_OTHERS) else read
                 for line, text in read(path.read_text(encoding="utf-8")):
-                    yield Message(name, line, text)
+                    if text not in helps:
+                        yield Message(name, line, text)
 
 
 def help_messages(command: click.Command, name: str) -> Iterator[Message]:
