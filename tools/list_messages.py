@@ -24,6 +24,7 @@ from orchestrator.cli.main import main as command_line
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("orchestrator", "parsers", "slurm_templates", "teralog")
 
+_WORD = re.compile(r"[A-Za-z]{3}")
 # Two words next to each other; a key, a path or an option has no blank.
 _SENTENCE = re.compile(r"[A-Za-z}\)\d,;:.'\"]\s+[\w{('\"]*[a-z]{2}")
 _SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<text>.*?)(?P=quote)")
@@ -110,9 +111,13 @@ def python_messages(source: str) -> Iterator[tuple[int, str]]:
         if id(node) in left_out or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
         text = _text(node)
-        if text is not None and text.count("\n") >= _LINES_OF_A_FILE:
+        if text is None:
+            continue
+        if text.count("\n") >= _LINES_OF_A_FILE:
             yield from _comments(node.lineno, text)
-        elif text is not None and _SENTENCE.search(text) and not _PATTERN.search(text):
+        elif (
+            _WORD.search(_own_words(node)) and _SENTENCE.search(text) and not _PATTERN.search(text)
+        ):
             yield node.lineno, text
 
 
@@ -226,6 +231,13 @@ def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)
+
+
+def _own_words(node: ast.Constant | ast.JoinedStr) -> str:
+    """Return the text of a string literal without its placeholders."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return " ".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
 
 
 def _placeholder(part: ast.expr) -> str:
