@@ -196,6 +196,12 @@ def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
     assert parse(MEGATRON, NEOX.removesuffix(" |") + slower) == [slower_step]
 
 
+def test_a_line_of_two_programs_is_no_error() -> None:
+    """A line of nanotron that another program's fields follow is parsed without an error."""
+    fields = "elapsed time per iteration (ms): 0.6 | samples per second: 71.957 |"
+    assert parse(NANOTRON, f"{NANOTRON_LINE} | {fields}") == [NANOTRON_STEP]
+
+
 def test_nanotron_prints_rounded_numbers() -> None:
     """Reports of nanotron with rounded numbers such as 1.5K are read, but not by Megatron's format.
 

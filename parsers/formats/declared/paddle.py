@@ -22,7 +22,12 @@ PADDLE = line_format(
             Field(name="loss", before=r"(?<!\w)loss: ", after=_END, needed=True),
             Field(name="learning_rate", before=r", learning_rate: ", after=_END),
             Field(name="interval_seconds", before=r", interval_runtime: ", after=_END, needed=True),
-            Field(name="steps_per_second", before=r", interval_steps_per_second: ", after=_END),
+            Field(
+                name="steps_per_second",
+                # Python prints a float with a point: other numbers are damaged.
+                before=r", interval_steps_per_second: (?=[0-9]+\.[0-9])",
+                after=_END,
+            ),
             Field(name="samples_per_second", before=r", interval_samples_per_second: ", after=_END),
             Field(
                 name="tokens_per_second_per_gpu",

@@ -246,7 +246,8 @@ def _mend_rate(values: dict[str, Any]) -> None:
     they differ by less than 0.0006, because the printed rate has three decimals. The corrected
     rate is a whole number, because three decimals are multiplied by 1000.
     """
-    rate, seconds = values["samples_per_second"], values["step_seconds"]
+    # A format may not know these names: a damaged line can have fields of two programs.
+    rate, seconds = values.get("samples_per_second"), values.get("step_seconds")
     if rate and seconds and (samples := values.get("global_batch_size")):
         right = abs(rate - samples / seconds) < 6e-4
         per_millisecond = abs(rate - samples / seconds / 1000) < 6e-4
