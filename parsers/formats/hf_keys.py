@@ -12,11 +12,14 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   seconds.
 * TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it
   is not read.
+* Liger's callback: peaks of memory in MiB since the start. It calls them MB.
+* With `include_num_input_tokens_seen`, the Trainer itself prints `train_runtime`: the seconds
+  since the start of the launch.
 
-teralog computes the time since the start from two printed numbers. It uses the result only
-if the log also prints the time in whole seconds, and both times agree. They do not agree if
-the launch continued from a checkpoint, because then the step number includes the steps of
-earlier launches.
+Without `train_runtime`, teralog computes the time since the start from two printed numbers. It
+uses the result only if the log also prints the time in whole seconds, and both times agree. They
+do not agree if the launch continued from a checkpoint, because then the step number includes the
+steps of earlier launches.
 """
 
 import math
@@ -25,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Field of a Step, by key.
-NUMBERS: Mapping[str, str] = {
+_NUMBERS: Mapping[str, str] = {
     "memory/max_allocated (GiB)": "max_memory_allocated_gib",
     "memory/max_mem_allocated(gib)": "max_memory_allocated_gib",  # axolotl of 2025
     "memory/device_reserved (GiB)": "max_memory_reserved_gib",
@@ -35,6 +38,10 @@ NUMBERS: Mapping[str, str] = {
     "memory(GiB)": "max_memory_reserved_gib",
     "tokens/train_per_sec_per_gpu": "tokens_per_second_per_gpu",
     "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+}
+_MEBIBYTES: Mapping[str, str] = {
+    "total_peak_memory_allocated_MB": "max_memory_allocated_gib",
+    "total_peak_memory_reserved_MB": "max_memory_reserved_gib",
 }
 TOKENS = ("tokens/total", "num_input_tokens_seen", "num_tokens", "total_tokens")
 STEPS = ("global_step/max_steps", "iteration")
@@ -73,13 +80,16 @@ def integration_fields(
     step: the step number of the report; None if it is not known.
     """
     fields: dict[str, Any] = {}
-    for key, name in NUMBERS.items():
-        if math.isfinite(value := numbers.get(key, math.nan)):
-            fields.setdefault(name, value)
+    for keys, unit in ((_NUMBERS, 1), (_MEBIBYTES, 1024)):
+        for key, name in keys.items():
+            if math.isfinite(value := numbers.get(key, math.nan)):
+                fields.setdefault(name, value / unit)
     for key in TOKENS:
         value = numbers.get(key, math.nan)
         if value.is_integer() and value >= 0:
             fields.setdefault("consumed_tokens", int(value))
+    if math.isfinite(value := numbers.get("train_runtime", math.nan)):
+        return fields | {"train_seconds": value}
     seconds = _since_start(numbers, step)
     whole = _seconds(elapsed)
     if seconds is not None and whole is not None and abs(seconds - whole) <= _AGREE_SECONDS:

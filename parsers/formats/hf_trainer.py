@@ -45,10 +45,11 @@ from tqdm/std.py:
   another node's bar.
 * The bar before a report may be some steps old, because bars are drawn at most ten times a
   second.
-* ms-swift adds the step itself, and other tools add their own keys (see `hf_keys`).
+* ms-swift and some callbacks add the step itself, and other tools add their own keys (see
+  `hf_keys`).
 * `num_input_tokens_seen`, which an option adds, is summed over all ranks. With this option
   a report also contains `train_runtime`: the time of the training so far, which is not a
-  result.
+  result. It gives step times.
 
 **No step time** is read from a bar. The bar's rate is an exponential moving mean, to which
 the last three updates contribute two thirds. It includes evaluation and checkpoints, and
@@ -188,7 +189,8 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
         for values, dictionary in dictionaries(part):
             epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
             texts = {item["name"]: item["value"] for item in _TEXT.finditer(dictionary[0])}
-            steps = next((pair for name in STEPS if (pair := step_of(texts.get(name)))), None)
+            of_tool = next((pair for name in STEPS if (pair := step_of(texts.get(name)))), None)
+            steps = of_tool or _printed_step(values)
             if loss is None or (epoch is None and steps is None):
                 continue
             rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]
@@ -218,6 +220,18 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
                     offset=offset,
                     **kept,
                 )
+
+
+def _printed_step(values: Mapping[str, str]) -> tuple[int, int | None] | None:
+    """Return the step that a report of the Trainer contains as a number; the last step is unknown.
+
+    Reports of the Trainer contain the learning rate and the epoch. In other dictionaries, a step
+    may be counted within an epoch.
+    """
+    if not {"learning_rate", "epoch"} <= values.keys():
+        return None
+    printed = (values.get(name, "") for name in ("global_step", "step"))
+    return next(((int(text), None) for text in printed if re.fullmatch(COUNT, text)), None)
 
 
 def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,6 +52,26 @@ REPORTS = {
                 learning_rate=5e-5,
                 consumed_tokens=4096,
                 offset=7,
+            )
+        ],
+    ),
+    "a step in the report": (
+        OLD.replace(" 'epoch'", " 'global_step': 5, 'epoch'"),
+        [replace(STEP, iteration=5, iterations=None)],
+    ),
+    "the time so far, and the memory of Liger's callback": (
+        OLD[:-1]
+        + ", 'num_input_tokens_seen': 4096, 'train_runtime': 30.8283, 'step': 2, "
+        + "'total_peak_memory_allocated_MB': 2048.0, 'total_peak_memory_reserved_MB': 3072.0}",
+        [
+            replace(
+                STEP,
+                iteration=2,
+                iterations=None,
+                consumed_tokens=4096,
+                train_seconds=30.8283,
+                max_memory_allocated_gib=2.0,
+                max_memory_reserved_gib=3.0,
             )
         ],
     ),
