@@ -145,7 +145,7 @@ def _read_one(
         else read_alone(output, processes=processes)
     )
     for stream in streams:
-        runs = with_stream(output, runs, read_alone(stream, processes=processes))
+        runs = with_stream(runs, read_alone(stream, processes=processes))
     return digest(runs)
 
 

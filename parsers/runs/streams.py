@@ -14,7 +14,6 @@ from dataclasses import replace
 from parsers.records import LossReport, Record, Step
 from parsers.runs.outcome import common_outcome
 from parsers.runs.run import LogRun
-from parsers.scan.sources import LogPath, name_of
 from parsers.steps.blocks import Records, record_parts
 
 _STREAM = re.compile(r"(?:\.jsonl|(?:^|[/\\])trainer_state\.json)(?:\.(?:gz|zst|xz|bz2))?$")
@@ -29,10 +28,8 @@ def is_stream(name: str) -> bool:
     return _STREAM.search(name) is not None
 
 
-def with_stream(
-    console: LogPath, runs: Sequence[LogRun], streamed: Sequence[LogRun]
-) -> list[LogRun]:
-    """Return the runs of a console log, with the records of a stream added to the matching run.
+def with_stream(runs: Sequence[LogRun], streamed: Sequence[LogRun]) -> list[LogRun]:
+    """Return the runs of a log, with the records of a stream added to the matching run.
 
     If no run matches the stream, or several do, the stream's own runs are added at the end.
     """
@@ -40,7 +37,7 @@ def with_stream(
     combined = {
         at: joined_run
         for at, run in enumerate(runs)
-        if (joined_run := _with_launches(console, run, launches)) is not None
+        if (joined_run := _with_launches(run, launches)) is not None
     }
     if len(combined) != 1:
         return [*runs, *streamed]
@@ -60,18 +57,18 @@ def _launches(run: LogRun) -> list[LogRun]:
     return [replace(run, segments=(segment,)) for segment in run.segments]
 
 
-def _with_launches(console: LogPath, run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
+def _with_launches(run: LogRun, streamed: Sequence[LogRun]) -> LogRun | None:
     """Return a run with the contents of a stream; None if the stream belongs to another run.
 
     streamed: the launches in the stream, each as a run. A restarted program may append to its
     stream or begin it again. So the stream contains either one launch, or all launches of the run.
     """
     if len(streamed) == 1:
-        return _combined(console, run, streamed[0]) if _is_same(run, streamed[0]) else None
+        return _combined(run, streamed[0]) if _is_same(run, streamed[0]) else None
     pairs = [*zip(_launches(run), streamed, strict=False)]
     if len(run.segments) != len(streamed) or not all(_is_same(*pair) for pair in pairs):
         return None
-    launches = [_combined(console, *pair).segments for pair in pairs]
+    launches = [_combined(*pair).segments for pair in pairs]
     return replace(run, segments=tuple(launch for (launch,) in launches))
 
 
@@ -116,8 +113,8 @@ def _alike(a: float | None, b: float | None) -> bool:
     return repr(a) == repr(b) or math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=1e-4)
 
 
-def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
-    """Return the run of a console log with the records of its stream added to its launches.
+def _combined(run: LogRun, stream: LogRun) -> LogRun:
+    """Return a run with the records of its stream added to its launches.
 
     A step of the stream is added to the last launch whose first step has the same or a
     lower iteration. All other records are added to the first launch. The outcome of the
@@ -136,6 +133,6 @@ def _combined(console: LogPath, run: LogRun, stream: LogRun) -> LogRun:
         left = rest
         segments.append(replace(segment, records=Records([*record_parts(segment.records), *mine])))
     last, *earlier = segments
-    outcome = common_outcome((name_of(console), last.ends), (stream.path, source.ends))
+    outcome = common_outcome((run.path, last.ends), (stream.path, source.ends))
     last = replace(last, outcome=outcome or last.outcome)
     return replace(run, segments=(*reversed(earlier), last))

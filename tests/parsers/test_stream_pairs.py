@@ -74,6 +74,30 @@ def test_a_stream_may_have_steps_that_the_console_lacks(console: Path) -> None:
     assert [step.iteration for step in run.steps] == [*range(1, 31)]
 
 
+def test_the_end_of_a_stream_is_not_one_of_the_console(tmp_path: Path) -> None:
+    """If the console is of another run, the outcome of two streams names the stream with the end.
+
+    In this test, the console contains a start that failed.
+    """
+    console, stream = tmp_path / "nohup.out", tmp_path / "trainer_log.jsonl"
+    state = tmp_path / "trainer_state.json"
+    console.write_text("train.py: error: unrecognized arguments: --finetune\n")
+    reports = [{"loss": loss, "epoch": 1.0, "step": at} for at, loss in LOSSES.items()]
+    stream.write_text(
+        "".join(
+            json.dumps({"current_steps": row["step"], "total_steps": 30, "loss": row["loss"]})
+            + "\n"
+            for row in reports
+        )
+    )
+    state.write_text(json.dumps({"log_history": reports}, indent=2, sort_keys=True))
+    failed, done = read_together(console, stream, state)
+    assert failed.outcome.kind is OutcomeKind.ERROR
+    assert done.outcome.kind is OutcomeKind.COMPLETED
+    assert done.outcome.source == str(stream)
+    assert len(done.formats) == 2
+
+
 def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
     """If the losses in console log and metrics file differ, the two files are separate runs."""
     stream = console.with_name("metrics.jsonl")
