@@ -4,7 +4,15 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
-from parsers.formats.declared.fine_tuners import LIBAI, LITGPT, LITGPT_MEMORY, MLX, MMENGINE, XTUNER
+from parsers.formats.declared.fine_tuners import (
+    LIBAI,
+    LITGPT,
+    LITGPT_2023,
+    LITGPT_MEMORY,
+    MLX,
+    MMENGINE,
+    XTUNER,
+)
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
@@ -16,10 +24,10 @@ from parsers.formats.declared.nanogpt import (
     NANOGPT,
     NANOGPT_MEMORY,
 )
-from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
+from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE
 from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL
-from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE
+from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE, TORCHTUNE_BAR
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
@@ -57,6 +65,7 @@ def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
     NEMO,
+    NEMO_1,
     MEGATRON_BRIDGE,
     MEGATRON_2019,
     MAXTEXT,
@@ -69,11 +78,13 @@ DECLARED: tuple[LogFormat, ...] = (
     NANOCHAT,
     MODDED_NANOGPT,
     LITGPT,
+    LITGPT_2023,
     PADDLE,
     OLMO_CORE,
     COMPOSER,
     LLAMA2_C,
     TORCHTUNE,
+    TORCHTUNE_BAR,
     INTERNEVO,
     NEMO_RL,
     PICOTRON,

@@ -519,3 +519,42 @@ def litgpt_peak(random: Random) -> Printed:
             ),
         ),
     )
+
+
+@prints("litgpt of 2023, by micro-batch")
+def litgpt_of_2023(random: Random) -> Printed:
+    """Print a report of litgpt of 2023, in one of its two forms."""
+    n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
+    text = random.choice(
+        (
+            f"iter {n} step 1: loss {value}, iter time: {milliseconds}ms (optimizer.step)",
+            f"iter {n} | step 1: loss {value}, iter time: {milliseconds} ms",
+        )
+    )
+    seconds = float(milliseconds) / 1000
+    return _printed(text, iteration=n, log_interval=1, loss=float(value), step_seconds=seconds)
+
+
+@prints("NeMo 1")
+def nemo_1(random: Random) -> Printed:
+    """Print a progress bar of NeMo 1; large numbers have three digits."""
+    n, value, seconds = count(random, 999), loss(random, ".3g"), number(random, ".3g")
+    return _printed(
+        f"Epoch 0: :  47%|████▋     | 7/15 [06:19<07:13, reduced_train_loss={value}, "
+        f"global_step={n}.0, consumed_samples=1.2e+5, train_step_timing in s={seconds}]",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(seconds),
+    )
+
+
+@prints("torchtune, progress bar")
+def torchtune_bar(random: Random) -> Printed:
+    """Print a progress bar of torchtune."""
+    n, value = count(random), loss(random, ".16g")
+    return _printed(
+        f"1|{n}|Loss: {value}:  26%|██▌       | 26/101 [06:45<17:27, 13.96s/it]",
+        iteration=n,
+        loss=float(value),
+    )

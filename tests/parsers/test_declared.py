@@ -9,14 +9,15 @@ from statistics import fmean, median
 import pytest
 from reports import parse
 
-from parsers.formats.declared.fine_tuners import LITGPT
+from parsers.formats.declared.fine_tuners import LITGPT, LITGPT_2023
 from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT
-from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
+from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE
 from parsers.formats.declared.reinforcement import VERL
+from parsers.formats.declared.scripts import TORCHTUNE_BAR
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
@@ -284,6 +285,37 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)",
         {"iteration": 2, "loss": 1.66, "step_seconds": 0.54872, "log_interval": 1},
     ),
+    "litgpt of 2023": (
+        LITGPT_2023,
+        "iter 2 step 1: loss 3.3320, iter time: 765.52ms (optimizer.step)",
+        {"iteration": 2, "loss": 3.332, "step_seconds": 0.76552, "log_interval": 1},
+    ),
+    "litgpt of 2023, with bars": (
+        LITGPT_2023,
+        "iter 4810 | step 601: loss 0.2745, iter time: 131.68 ms",
+        {"iteration": 4810, "loss": 0.2745, "step_seconds": 0.13168, "log_interval": 1},
+    ),
+    "NeMo 1": (
+        NEMO_1,
+        (
+            "Epoch 0: : 100%|██████████| 50/50 [23:22<00:00, reduced_train_loss=0.186, "
+            "global_step=49.00, consumed_samples=51200.0, train_step_timing in s=24.00]"
+        ),
+        {"iteration": 49, "loss": 0.186, "step_seconds": 24.0, "log_interval": 1},
+    ),
+    "NeMo 1, no times": (
+        NEMO_1,
+        (
+            "Epoch 0:   1%|          | 795/77225 [9:07:58<878:01:48, 41.36s/it, loss=3.1, v_num=, "
+            "reduced_train_loss=3.090, global_step=794.0, consumed_samples=1.63e+6]"
+        ),
+        {"iteration": 794, "loss": 3.09, "log_interval": 1},
+    ),
+    "torchtune, progress bar": (
+        TORCHTUNE_BAR,
+        "1|25|Loss: 1.2621808052062988:  26%|██▌       | 26/101 [06:45<17:27, 13.96s/it]",
+        {"iteration": 25, "loss": 1.2621808052062988},
+    ),
     "Paddle, ten steps an interval": (
         PADDLE,
         (
@@ -451,6 +483,17 @@ def test_a_number_that_the_end_of_a_torn_line_may_have_cut_is_absent() -> None:
         (None, None)
     ]
     assert [(step.loss, step.tokens_per_second_per_gpu) for step in olmo.steps] == [(2.345, None)]
+
+
+def test_a_rounded_step_of_nemo_1_is_no_step() -> None:
+    """From 1000 on, NeMo 1 may print a rounded step; a loss that is not a number is `nan.0`."""
+    bar = (
+        "Epoch 0: : 3%|▎| 9/30 [1:42:42<55:37:46, v_num=0, reduced_train_loss=nan.0, "
+        "global_step={}, consumed_samples=6.3e+5, train_step_timing in s=0.615, val_loss=7.040]\n"
+    )
+    (run,) = read(io.BytesIO((bar.format("9e+3") + bar.format("901.0")).encode()))
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [(901, 0.615)]
+    assert run.outcome.kind is OutcomeKind.NAN_LOSS
 
 
 def test_an_interval_of_unknown_length_gives_no_step_time() -> None:

@@ -154,6 +154,28 @@ LITGPT = line_format(
     )
 )
 
+# iter 2 step 1: loss 3.3320, iter time: 765.52ms (optimizer.step)                     of 2023
+# iter 4810 | step 601: loss 0.2745, iter time: 131.68 ms
+LITGPT_2023 = line_format(
+    Declaration(
+        name="litgpt of 2023, by micro-batch",
+        anchors=(b", iter time: ",),
+        head=rf"(?<!\w)iter {ITERATION}(?: \|)? step [0-9]+: loss ",
+        fields=(
+            Field(name="loss", before=r": loss ", after=r"(?=, )", needed=True),
+            Field(
+                name="step_seconds",
+                before=r", iter time: ",
+                after=" ?ms",
+                scale=MILLISECONDS,
+                needed=True,
+            ),
+        ),
+        whole=r", iter time: [0-9]+\.[0-9]{2} ?ms",
+        log_interval=1,
+    )
+)
+
 # A number without its unit may be torn.
 _PEAK = re.compile(
     r"(?<!\w)Training time: [0-9]+\.[0-9]{2}s\s*\n[^\n]{0,200}?(?<!\w)"

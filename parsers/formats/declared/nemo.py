@@ -1,4 +1,7 @@
-"""Parse the lines of NVIDIA's NeMo 2 and Megatron-Bridge.
+"""Parse the lines of NVIDIA's NeMo 1, NeMo 2 and Megatron-Bridge.
+
+    Epoch 0: : 100%|██████████| 50/50 [23:22<00:00, reduced_train_loss=0.186, global_step=49.00,
+        consumed_samples=51200.0, train_step_timing in s=24.00]
 
     Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: 45 |
         max_memory_reserved: 127785762816 | max_memory_allocated: 115792977920 | reduced_train_loss:
@@ -10,6 +13,9 @@ epoch, but its `global_step` goes on. Megatron-Bridge's line has no iteration nu
 comes before Megatron's own line about the same iteration, if there is one. So teralog
 numbers the lines of Megatron-Bridge in a launch from 1, and ignores them if other lines of
 the launch have iteration numbers.
+
+NeMo 1 prints its values in the progress bar of Lightning. Large numbers are rounded to three
+digits, e.g. to `3.2e+4`. If the step is printed so, teralog does not read the bar.
 """
 
 from parsers.formats.declared.declaration import (
@@ -18,6 +24,23 @@ from parsers.formats.declared.declaration import (
     Declaration,
     Field,
     line_format,
+)
+
+_IN_BAR = r"(?=[,\]])"
+
+NEMO_1 = line_format(
+    Declaration(
+        name="NeMo 1",
+        anchors=(b"reduced_train_loss=",),
+        head=rf"\breduced_train_loss=(?=[^\s,]+, global_step=)\S+ global_step={ITERATION}\.0*(?=,)",
+        fields=(
+            Field(name="step_seconds", before=r", train_step_timing in s=", after=_IN_BAR),
+            # A loss that is not a number is printed as `nan.0`.
+            Field(name="loss", before=r"\breduced_train_loss=", after=rf"(?:\.0)?{_IN_BAR}"),
+        ),
+        whole=r"\bglobal_step=[^\]]+\]",
+        log_interval=1,
+    )
 )
 
 _END = r"(?= \||\s*$)"

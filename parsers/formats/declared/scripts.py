@@ -65,6 +65,17 @@ TORCHTUNE = line_format(
     )
 )
 
+# 1|25|Loss: 1.2621808052062988:  26%|██▌       | 26/101 [06:45<17:27, 13.96s/it]
+TORCHTUNE_BAR = line_format(
+    Declaration(
+        name="torchtune, progress bar",
+        anchors=(b"|Loss: ",),
+        head=rf"(?<![\w|])[0-9]{{1,9}}\|{ITERATION}\|Loss: ",
+        fields=(Field(name="loss", before=r"\|Loss: ", after=r"(?=: )", needed=True),),
+        whole=r"\|Loss: \S+: +[0-9]{1,3}%\|",
+    )
+)
+
 _END = r"(?=[, ])"
 
 INTERNEVO = line_format(
