@@ -237,6 +237,7 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
     _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
     _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),
+    _sign(_KILLED, _AFTERMATH, b" death signal, ", r"\bReceived \S+ death signal, shutting down w"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Terminated"),
     # Slurm kills processes that do not end by themselves when their job or step is over.
     _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),

@@ -5,23 +5,51 @@ so its time is not the time of a step.
 """
 
 import statistics
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
-def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -> list[bool]:
+def skipped_updates(
+    iterations: Sequence[int], so_far: Sequence[int | None], since: Iterable[int | None]
+) -> list[bool]:
     """Return for each report of a launch, in order, whether it includes a skipped update.
 
-    so_far: how many updates the launch had skipped up to each report (DeepSpeed). since: how many
-    it skipped since the previous report (Megatron). None if a report does not contain the number.
+    iterations: the iteration of each report.
+    so_far: how many updates had been skipped up to each report (DeepSpeed). since: how many were
+    skipped since the previous report (Megatron). None if a report does not contain the number.
+
+    The first number in `so_far` counts from the start of the training. It shows a skipped update
+    only if no earlier iterations can have skipped it: if no report comes before, and the
+    iterations before this report are no more than between the first two reports.
     """
+    first = next((at for at, total in enumerate(so_far) if total is not None), 0)
+    cut = len(iterations) > 1 and 2 * iterations[0] > iterations[1]
+    before = (so_far[first] if so_far and (first or cut) else None) or 0
     skips = []
-    before = 0
     for total, count in zip(so_far, since, strict=True):
         now = before if total is None else total
         skips.append(now > before or bool(count))
         before = now
     return skips
+
+
+def overflowed_updates(
+    iterations: Sequence[int], offsets: Sequence[int], overflows: Sequence[int]
+) -> list[bool]:
+    """Return for each report of a launch, in order, whether gradients overflowed in its iteration.
+
+    A line about an overflow contains no iteration. It belongs to the next report if that report is
+    about one iteration only, i.e. if the report before is about the iteration before.
+
+    iterations, offsets: the iteration and the offset of each report. overflows: the offsets of the
+    lines about overflows, in ascending order.
+    """
+    befores = zip((0, *iterations), (-1, *offsets), strict=False)
+    return [
+        iteration == before + 1 and bisect(overflows, start) < bisect(overflows, offset)
+        for iteration, offset, (before, start) in zip(iterations, offsets, befores, strict=False)
+    ]
 
 
 # A number that is larger, or closer to zero, is mangled: sums and quotients would overflow.

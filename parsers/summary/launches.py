@@ -9,7 +9,7 @@ from typing import Any
 from parsers.records import RunTotals, Step
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import StepBlock
-from parsers.steps.seconds import StepSeconds, skipped_updates, step_seconds
+from parsers.steps.seconds import StepSeconds, overflowed_updates, skipped_updates, step_seconds
 from parsers.summary.warmup import Warmup
 
 
@@ -136,6 +136,7 @@ def run_reports(
                 warmup,
                 configured,
                 resumed_from=segment.resumed_from,
+                overflows=[step.offset for step in segment.skipped_steps],
                 keep_skipped=keep_skipped,
             )
             for segment in run.segments
@@ -149,16 +150,23 @@ def launch_reports(
     configured: Configured,
     *,
     resumed_from: int | None = None,
+    overflows: Sequence[int] = (),
     keep_skipped: bool = False,
 ) -> LaunchReports:
     """Return the step reports of a launch, and which of them the run's numbers use.
 
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
+    overflows: the offsets of lines about skipped updates that contain no iteration. They are used
+    if no report contains the number of skipped updates.
     keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
     seconds = _step_seconds(steps, configured.global_batch_size)
-    skips = skipped_updates(steps.column("skipped"), steps.column("skipped_iterations"))
+    so_far, since = steps.column("skipped"), steps.column("skipped_iterations")
+    if overflows and not any(count is not None for count in (*so_far, *since)):
+        skips = overflowed_updates(iterations, steps.column("offset"), overflows)
+    else:
+        skips = skipped_updates(iterations, so_far, since)
     left_out = [False] * len(steps) if keep_skipped else skips
     end = warmup.end(
         iterations,

@@ -143,6 +143,10 @@ LINES = {
     "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4303": (KILLED, None),
     "[INFO] [launch.py:319:sigkill_handler] Main process received SIGTERM, exiting": (KILLED, None),
     "W0102 03:04:05.6 26 api.py:897] Sending process 812914 closing signal SIGTERM": (KILLED, None),
+    "W0102 03:04:05 26 api.py:723] Received 1 death signal, shutting down workers": (
+        KILLED,
+        None,
+    ),
     "srun: error: node01: tasks 0-2: Terminated": (KILLED, None),
     "srun: error: Unable to create step for job 12: Memory required by task is not available": (
         ERROR,

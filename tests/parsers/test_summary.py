@@ -8,7 +8,7 @@ import pytest
 
 from parsers.records import OutcomeKind
 from parsers.runs.reading import read
-from parsers.steps.seconds import StepSeconds
+from parsers.steps.seconds import StepSeconds, skipped_updates
 from parsers.summary.frames import runs_frame, steps_frame, usage_frame
 from parsers.summary.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object
 from parsers.summary.run import RunSummary, summarise
@@ -72,6 +72,42 @@ def test_warm_up_and_skipped_updates_are_left_out(
     assert (run_summary.dropped, run_summary.skipped) == (dropped, skipped)
     assert [report.step_seconds for report in run_summary.reported if report.counted] == counted
     assert run_summary.reports == 4
+
+
+@pytest.mark.parametrize(
+    ("iterations", "so_far", "skips"),
+    [
+        ([10, 20, 30], [2, 2, 3], [True, False, True]),
+        ([200, 210, 220], [4, 4, 5], [False, False, True]),
+        ([199, 200, 201], [None, 4, 5], [False, False, True]),
+        ([200], [4], [True]),
+        ([10, 20], [None, None], [False, False]),
+        ([], [], []),
+    ],
+)
+def test_skips_before_the_log_begins_are_in_no_report(
+    iterations: list[int], so_far: list[int | None], skips: list[bool]
+) -> None:
+    """A number of skipped updates since the start shows none, if the log begins in the middle."""
+    assert skipped_updates(iterations, so_far, [None] * len(so_far)) == skips
+
+
+def test_an_overflow_belongs_to_the_next_report(log: Path) -> None:
+    """If each step is reported, a line about an overflow belongs to the step reported after it.
+
+    If some steps are not reported, it may belong to one of them.
+    """
+    overflow = (
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4, reducing to 2.0\n"
+    )
+    timer = "0/{}, RunningAvgSamplesPerSec=9.0, CurrSamplesPerSec=8.0, MemAllocated=1.75GB, {}\n"
+    more = "MaxMemAllocated=2.52GB"
+    text = "".join(
+        (overflow if at in {1, 3} else "") + timer.format(at, more) for at in range(1, 6)
+    )
+    text += overflow + timer.format(9, more)
+    reports = [*summary(log, "".join(lines), "none").reported]
+    assert [report.step.iteration for report in reports if not report.counted] == [1, 3]
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
