@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 
 from parsers.fields import LABELS, finite_json, json_float, parse_json
-from parsers.formats.declared.json_lines import count_of
+from parsers.formats.declared.json_lines import count_of, trainer_result
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import RunTotals, Setting, Step
 from parsers.scan.reader import NEVER, LogFormat
@@ -63,15 +63,8 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
             offset=offset,
             **integration_fields(numbers, values.get(ELAPSED), step),
         )
-    seconds = finite_json(values.get("train_runtime"))
-    if seconds is not None and "train_steps_per_second" in values and loss is None:
-        yield RunTotals(
-            train_seconds=seconds,
-            samples_per_second=finite_json(values.get("train_samples_per_second")),
-            steps_per_second=finite_json(values["train_steps_per_second"]),
-            mean_loss=json_float(values.get("train_loss")),
-            offset=offset,
-        )
+    if (result := trainer_result(values, offset)) is not None:
+        yield result
 
 
 _MAX_STEPS = re.compile(LABELS + r'  "max_steps": (?P<steps>[1-9][0-9]{0,17}),$')

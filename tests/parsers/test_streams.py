@@ -196,6 +196,17 @@ def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: boo
     assert run_summary.peak_memory_gib == 20.5
 
 
+def test_the_result_in_json_lines_is_that_of_the_run() -> None:
+    """The last object of ms-swift contains the result of Hugging Face's Trainer."""
+    result = {name: value for name, value in SWIFT[-1].items() if name != "loss"}
+    result |= {"train_runtime": 90.0, "train_samples_per_second": 2.363}
+    lines = [json.dumps(values) for values in (*SWIFT, result | {"train_steps_per_second": 0.444})]
+    run_summary = summarise(run_of(*lines), NONE)
+    assert run_summary.samples_per_second == 2.363
+    assert run_summary.reports == 3
+    assert run_summary.outcome.kind is OutcomeKind.COMPLETED
+
+
 def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
     """If a training continues from a checkpoint, mean speeds give no time since the start.
 

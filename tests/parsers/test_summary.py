@@ -102,10 +102,10 @@ def test_an_overflow_belongs_to_the_next_report(log: Path) -> None:
     )
     timer = "0/{}, RunningAvgSamplesPerSec=9.0, CurrSamplesPerSec=8.0, MemAllocated=1.75GB, {}\n"
     more = "MaxMemAllocated=2.52GB"
-    text = "".join(
-        (overflow if at in {1, 3} else "") + timer.format(at, more) for at in range(1, 6)
-    )
-    text += overflow + timer.format(9, more)
+    lines = [
+        f"{overflow if at in {1, 3, 9} else ''}{timer.format(at, more)}"
+        for at in (1, 2, 3, 4, 5, 9)
+    ]
     reports = [*summary(log, "".join(lines), "none").reported]
     assert [report.step.iteration for report in reports if not report.counted] == [1, 3]
 

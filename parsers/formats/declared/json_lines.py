@@ -28,7 +28,7 @@ from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numb
 from parsers.formats.declared.blocks import LinePatterns
 from parsers.formats.declared.json_blocks import json_pattern
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
-from parsers.records import Step
+from parsers.records import RunTotals, Step
 from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
 
@@ -52,6 +52,20 @@ def json_object(text: str) -> Json | None:
 def count_of(value: object) -> int | None:
     """Return a JSON value if it is an integer of at least 0; otherwise None."""
     return value if isinstance(value, int) and 0 <= value < 10**18 and value is not True else None
+
+
+def trainer_result(values: Json, offset: int) -> RunTotals | None:
+    """Return the result of a training by Hugging Face's Trainer; None for any other object."""
+    seconds = finite_json(values.get("train_runtime"))
+    if seconds is None or "train_steps_per_second" not in values or "loss" in values:
+        return None
+    return RunTotals(
+        train_seconds=seconds,
+        samples_per_second=finite_json(values.get("train_samples_per_second")),
+        steps_per_second=finite_json(values["train_steps_per_second"]),
+        mean_loss=json_float(values.get("train_loss")),
+        offset=offset,
+    )
 
 
 def _own_step(values: Json) -> tuple[int | None, int | None]:
@@ -120,8 +134,8 @@ class _ObjectReader:
         more_columns = {} if interval is None else {"log_interval": [interval] * count}
         return StepBlock({**columns, **more_columns, "offset": array("q", offsets[:count])})
 
-    def __call__(self, offset: int, line: str) -> Iterator[Step]:
-        """Yield the step that a line reports."""
+    def __call__(self, offset: int, line: str) -> Iterator[Step | RunTotals]:
+        """Yield the step that a line reports, or the result of Hugging Face's Trainer."""
         values, declared = json_object(line), self.declared
         if values is None or any(values.get(key) != value for key, value in declared.only.items()):
             return
@@ -132,6 +146,8 @@ class _ObjectReader:
         # A report of a validation has none of them.
         if not declared.only and not any(key.strip('"') in metrics for key in declared.keys):
             return
+        if declared.integrations and (result := trainer_result(metrics, offset)) is not None:
+            yield result  # its step, too, which is the last one
         fields: dict[str, Any] = {}
         for key, (name, divisor) in declared.fields.items():
             number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))
