@@ -511,6 +511,7 @@ def test_an_interval_of_unknown_length_gives_no_step_time() -> None:
         ("2808.1082", "interval_steps_per_second: 0.004, ", None),
         ("24.6189", "interval_steps_per_second: 0.0928240321, ", None),
         ("14.5973", "interval_steps_per_second: 06851, ", None),
+        ("141.7580", "interval_steps_per_second: 0.6, ", None),
     ):
         for lines in (1, 40):
             log = "".join(line.format(20 * n, runtime, rate) for n in range(1, lines + 1))

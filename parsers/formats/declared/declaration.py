@@ -37,9 +37,9 @@ _COUNTS = frozenset({"consumed_samples", "consumed_tokens", "global_batch_size"}
 
 _NEVER = r"(?!)"
 
-# A little more than half of the last digit. Times have four decimals; rates have three in logs of
-# 2022, and more in later logs.
-_ROUNDING_OF_SECONDS, _ROUNDING_OF_RATES = 0.6e-4, 0.6e-3
+# A little more than half of the last digit. Numbers have four decimals; rates have three in logs of
+# 2022. A number with fewer decimals ends with zeros, or is damaged.
+_FOUR_DECIMALS, _THREE_DECIMALS = 0.6e-4, 0.6e-3
 
 SECONDS, MILLISECONDS = 1.0, 1e-3
 GIB, MIB_OF_GIB, BYTES_OF_GIB = 1.0, 1 / 1024, 1 / 2**30
@@ -248,7 +248,8 @@ def _spread_interval(values: dict[str, Any]) -> None:
     if seconds is None or rate is None:
         return
     count = round(seconds * rate)
-    error = seconds * _ROUNDING_OF_RATES + rate * _ROUNDING_OF_SECONDS
+    decimals = len(f"{rate!r}".partition(".")[2])
+    error = seconds * (_THREE_DECIMALS if decimals == 3 else _FOUR_DECIMALS) + rate * _FOUR_DECIMALS
     if count and error < 1 / 2 and abs(seconds * rate - count) <= error:
         values |= {"step_seconds": seconds / count, "log_interval": count}
 
