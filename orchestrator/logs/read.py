@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import recorded_reading
@@ -152,7 +153,11 @@ def _summaries(
 def _summary(
     run: LogRun, warmup: Warmup | None, configured: Configured, *, keep_skipped: bool
 ) -> RunSummary:
-    record = recorded_reading(run.path)
+    try:
+        record = recorded_reading(run.path)
+    except UserError as error:
+        note = f"read without the warm-up and the settings of its campaign: {error}"
+        run, record = replace(run, notes=(*run.notes, note)), None
     if record is None:
         default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP
         warmup = warmup or default

@@ -60,7 +60,8 @@ def record_files(log: Path | str) -> tuple[Path, ...]:
 def recorded_reading(log: Path | str) -> RecordedReading | None:
     """Return what run.json and campaign.json record about the run of a log.
 
-    Returns None if the log is not in a results folder, or if a file is missing or damaged.
+    Returns None if the log is not in a results folder, or if a file is missing. Raises UserError if
+    a file is damaged or cannot be read.
     """
     files = record_files(log)
     if not files:
@@ -76,8 +77,12 @@ def recorded_reading(log: Path | str) -> RecordedReading | None:
             name: str(record[name]) for name in _SETTINGS if record.get(name) not in (None, "")
         }
         return RecordedReading(campaign_file.parent.name, warmup, configured, config)
-    except (UserError, OSError, ValueError):
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise UserError(f"{campaign_file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{campaign_file}: warmup: {error}") from error
 
 
 # A campaign of thousands of runs has one file; it is read again only after it was written again.

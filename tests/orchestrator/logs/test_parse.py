@@ -54,6 +54,29 @@ def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str,
     return record
 
 
+@pytest.mark.parametrize("damaged", ["campaign.json", "abc123/run.json"])
+def test_damaged_records_of_a_campaign_are_reported(folder: Path, damaged: str) -> None:
+    """If a file that describes the run of a log is damaged, a message names it.
+
+    The log is read nevertheless, with the default warm-up. Without these files, there is no
+    message.
+    """
+    attempt = folder / "results" / "mine" / "abc123" / "attempt-1"
+    attempt.mkdir(parents=True)
+    (attempt / "output.log").write_text(RUN)
+    assert parse("results").exit_code == 0
+    campaign = folder / "results" / "mine"
+    (campaign / "campaign.json").write_text('{"name": "mine", "warmup": 0, "runs": {}}')
+    (campaign / "abc123" / "run.json").write_text('{"train_iters": 3}')
+    assert "warm-up none (by campaign mine" in parse("results").stderr
+    (campaign / damaged).write_text("{")
+    result = parse("results")
+    assert result.exit_code == 1
+    assert "read without the warm-up and the settings of its campaign" in result.stderr
+    assert f"{damaged}: is damaged" in result.stderr
+    assert "warm-up first (1 report left out)" in result.stderr
+
+
 def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
     """`parse` prints one row per log; messages on stderr state which reports were left out."""
     result = parse("run.log")
