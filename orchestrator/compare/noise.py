@@ -179,9 +179,10 @@ def noise_table(page: NoisePage) -> Table:
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield a sentence on each source of noise, and one on how many runs find a difference of 5 %.
+    """Yield a sentence on each source of noise, and one on the runs needed to find 5 %.
 
-    The last sentences are about the crowded runs and the runs without a step time.
+    5 % is the difference between two settings. The last sentences are about the crowded runs and
+    the runs without a step time.
     """
     runs = counted(page.runs, "run")
     yield (

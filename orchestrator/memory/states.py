@@ -212,8 +212,8 @@ def gathered_weights(rank: Rank) -> Size:
     """Return the size of the weights that ZeRO-3 has gathered from other ranks or from the host.
 
     The least is the rank's largest matrix. The most is the placement's `live_elements` (ZeRO-3's
-    limit for gathered weights), but at most all weights of the rank. Without ZeRO-3 over several
-    ranks and without offloaded weights, the size is 0.
+    limit for gathered weights), but at most all weights of the rank. The size is 0 if ZeRO-3 does
+    not divide the weights among ranks and the weights are not offloaded.
     """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"

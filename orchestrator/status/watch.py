@@ -99,7 +99,7 @@ def looks(
 
 
 class Watch:
-    """Takes snapshots of a campaign, and keeps what was read for the next snapshot."""
+    """Takes snapshots of a campaign; each snapshot reads only what is new since the last one."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
         """Start to watch a campaign; nothing is read yet."""

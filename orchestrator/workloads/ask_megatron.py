@@ -309,13 +309,14 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
         problems = asking.argparse_refusals(_one_line(str(error)))
         of_parser = [problem.message for problem in problems]
     except ImportError as error:
-        not_asked.append(_one_line(f"the later steps, because of {type(error).__name__}: {error}"))
+        cause = _one_line(f"{type(error).__name__}: {error}")
+        not_asked.append(f"what the program does after that, because it stopped with {cause}")
     except SystemExit as error:
         problems = [asking.ProgramRefusal(f"exit code {error.code}")]
     except Exception as error:  # noqa: BLE001  (any error of the program is its refusal)
         message = _words_of(error)
         if _is_of_this_machine(error):
-            not_asked.append(f"the later steps, because of {message}")
+            not_asked.append(f"what the program does after that, because it stopped with {message}")
         else:
             cause = _named(f"{message} {_source_of(error)}", arguments)
             problems = [asking.ProgramRefusal(message, cause)]

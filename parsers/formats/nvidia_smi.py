@@ -19,10 +19,9 @@ including the driver and other processes. MiB are 2**20 bytes, and so are dmon's
 * Scripts often call plain nvidia-smi before the program starts. Then the first rows of a log are
   those of idle devices, and do not show a run's use. Such a row does not name its device; the line
   above it does.
-* In a CSV row, a torn last number is usually recognised by its missing unit. There are two
-  exceptions: with `nounits` no number has a unit, and in a row with one number no other
-  number shows whether units are printed. Then the torn number is read, e.g. 40 instead of
-  4096.
+* The last number of a torn CSV row is ignored if it has no unit but the other numbers of the row
+  have one. In two cases the torn number is read, e.g. 40 instead of 4096: with `nounits`, because
+  no number has a unit; and if it is the row's only number.
 """
 
 import re

@@ -89,9 +89,9 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
 
 
 def _follow_makers(interpreter: Interpreter, module: Module) -> None:
-    """Follow each function of a module that creates an argument parser.
+    """Interpret each function in which a module creates an argument parser.
 
-    If there is no such function, follow `add_megatron_arguments`, which receives a parser.
+    If there is no such function, interpret `add_megatron_arguments`, which receives a parser.
     """
     functions = [node for node in module.tree.body if isinstance(node, ast.FunctionDef)]
     makers = [node for node in functions if _makes_parser(node)]
@@ -109,9 +109,9 @@ def _makes_parser(node: ast.AST) -> bool:
 
 
 def _follow_script(interpreter: Interpreter, script: Module) -> None:
-    """Follow the code of a script that creates an argument parser.
+    """Interpret the code in which a script creates an argument parser.
 
-    Also follow the functions that the script passes as `extra_args_provider` to add options.
+    Also interpret the functions that the script passes as `extra_args_provider` to add options.
     """
     for node in ast.walk(script.tree):
         if isinstance(node, ast.FunctionDef) and _makes_parser(node):

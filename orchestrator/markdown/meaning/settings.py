@@ -43,8 +43,9 @@ class PageSettings:
     constants: numbers for tables that have no column for them.
     columns: meanings of columns whose titles do not show the meaning; the keys are the `title_key`
         of the titles.
-    attention: which attention keys count in published models: all keys, those in a window, or those
-        of the causal mask. None: the keys that most rows of the page count.
+    attention: which keys of the attention (as in queries, keys and values) count in published
+        models: all keys, those in a window, or those of the causal mask. None: the choice that
+        matches most rows of the page.
     ways: how to count each published model, according to the rows of the page.
     """
 

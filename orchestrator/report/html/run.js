@@ -78,9 +78,11 @@ const file = (name, text, open) =>
 
 function log(tail, ended) {
   if (tail === null) return [element("p", {}, ended ? "There is no log file." : "The log is empty.")];
-  const which = tail.whole ? "All" : "The last";
+  const lines = count(tail.lines.length, "line");
+  const size = count(tail.bytes, "byte");
+  const shown = tail.whole ? `This is the log ${tail.path} with all its ${lines} (${size}).` : `These are the last ${lines} of the log ${tail.path} (${size}).`;
   return [
-    element("p", { class: "small" }, `${which} ${count(tail.lines.length, "line")} of ${tail.path}, ${count(tail.bytes, "byte")}.`),
+    element("p", { class: "small" }, shown),
     element("pre", { id: "log", tabindex: "0", "aria-label": "Log" }, tail.lines.join("\n")),
   ];
 }

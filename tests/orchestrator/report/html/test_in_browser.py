@@ -300,7 +300,7 @@ def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written,
     ]
     note = page.locator("#run figcaption").first.inner_text()
     assert "warm-up, up to iteration 1" in note
-    assert "The last 100 lines of" in page.locator("#run").inner_text()
+    assert "These are the last 100 lines of" in page.locator("#run").inner_text()
     assert page.locator("#log").evaluate("log => log.scrollTop > 0")
     assert (
         "The lowest and the highest of every 10 reports in a row are drawn; there are 2,000"
