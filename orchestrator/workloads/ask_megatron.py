@@ -309,8 +309,8 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
         problems = asking.argparse_refusals(_one_line(str(error)))
         of_parser = [problem.message for problem in problems]
     except ImportError as error:
-        cause = _one_line(f"{type(error).__name__}: {error}")
-        not_asked.append(f"what the program does after that, because it stopped with {cause}")
+        missing = _one_line(f"{type(error).__name__}: {error}")
+        not_asked.append(f"what the program does after that, because it stopped with {missing}")
     except SystemExit as error:
         problems = [asking.ProgramRefusal(f"exit code {error.code}")]
     except Exception as error:  # noqa: BLE001  (any error of the program is its refusal)
