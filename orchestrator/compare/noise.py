@@ -179,10 +179,10 @@ def noise_table(page: NoisePage) -> Table:
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield a sentence on each source of noise, and one on the runs needed to find 5 %.
+    """Yield a sentence on each source of noise, and one on how many runs you need.
 
-    5 % is the difference between two settings. The last sentences are about the crowded runs and
-    the runs without a step time.
+    So many runs find a difference of 5 % in 8 of 10 cases. The last sentences are about the crowded
+    runs and the runs without a step time.
     """
     runs = counted(page.runs, "run")
     yield (

@@ -99,7 +99,7 @@ def looks(
 
 
 class Watch:
-    """Takes snapshots of a campaign; each snapshot reads only what is new since the last one."""
+    """Takes snapshots of a campaign, and does not read again what cannot have changed."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
         """Start to watch a campaign; nothing is read yet."""

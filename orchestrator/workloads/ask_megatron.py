@@ -308,15 +308,12 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
     except _RefusedError as error:
         problems = asking.argparse_refusals(_one_line(str(error)))
         of_parser = [problem.message for problem in problems]
-    except ImportError as error:
-        missing = _one_line(f"{type(error).__name__}: {error}")
-        not_asked.append(f"what the program does after that, because it stopped with {missing}")
     except SystemExit as error:
         problems = [asking.ProgramRefusal(f"exit code {error.code}")]
     except Exception as error:  # noqa: BLE001  (any error of the program is its refusal)
         message = _words_of(error)
         if _is_of_this_machine(error):
-            not_asked.append(f"what the program does after that, because it stopped with {message}")
+            not_asked.append(f"the rest of the program, because it stopped with {message}")
         else:
             cause = _named(f"{message} {_source_of(error)}", arguments)
             problems = [asking.ProgramRefusal(message, cause)]
@@ -330,7 +327,9 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
 
 def _is_of_this_machine(error: BaseException) -> bool:
     """Return whether the cause of an error is this machine: it lacks a package or a GPU."""
-    if isinstance(error.__cause__ or error.__context__, ImportError):
+    if isinstance(error, ImportError) or isinstance(
+        error.__cause__ or error.__context__, ImportError
+    ):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
     words = str(error)

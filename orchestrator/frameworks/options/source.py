@@ -72,10 +72,10 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
         script = modules.read(program, program.stem)
         for name in ARGUMENT_MODULES:
             if name != program.stem and (module := modules.find(name)):
-                _follow_makers(interpreter, module)
+                _interpret_makers(interpreter, module)
                 break
         if script is not None:
-            _follow_script(interpreter, script)
+            _interpret_script(interpreter, script)
     except OSError as error:
         raise UserError(f"{program}: cannot be read: {error.strerror}") from error
     except RecursionError:
@@ -88,7 +88,7 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
     return SourceOptions(options, modules.hashes, collected.complete)
 
 
-def _follow_makers(interpreter: Interpreter, module: Module) -> None:
+def _interpret_makers(interpreter: Interpreter, module: Module) -> None:
     """Interpret each function in which a module creates an argument parser.
 
     If there is no such function, interpret `add_megatron_arguments`, which receives a parser.
@@ -108,7 +108,7 @@ def _makes_parser(node: ast.AST) -> bool:
     )
 
 
-def _follow_script(interpreter: Interpreter, script: Module) -> None:
+def _interpret_script(interpreter: Interpreter, script: Module) -> None:
     """Interpret the code in which a script creates an argument parser.
 
     Also interpret the functions that the script passes as `extra_args_provider` to add options.
@@ -181,7 +181,7 @@ def _takes(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) -> Takes:
-    """Return how many values an option takes, as a mapping, e.g. {"values": "+"} or {"values": 2}.
+    """Return a mapping with the number of values of an option, e.g. {"values": 2}.
 
     The result is empty if the option takes one value. The number is "*" if it cannot be read.
     keywords: the arguments of the option's `add_argument` call.
