@@ -26,6 +26,15 @@ class GpuSamples:
     memory_gib: float | None
     utilization_percent: float | None
 
+    def show_training(self, peak_gib: float | None) -> bool:
+        """Return whether nvidia-smi saw the GPUs while the run trained.
+
+        peak_gib: the highest memory that the program itself logged for one device; None if it
+            logged none. A program keeps the memory of its peak until it ends. If nvidia-smi shows
+            less, its last sample was before the training, as in a run of a second.
+        """
+        return peak_gib is None or self.memory_gib is None or self.memory_gib >= peak_gib
+
 
 def read_gpu_samples(folder: Path) -> GpuSamples | None:
     """Return the GPU samples in the folder of an attempt; None if the folder has none."""

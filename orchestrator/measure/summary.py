@@ -37,9 +37,11 @@ class Summary:
         `parameters` of a campaign's report is different: teralog computes it from the sizes of the
         model.
     device: the GPU's name, or `cpu`, as the program reports it.
-    device_memory_gib: the highest memory use of one GPU, from samples by nvidia-smi.
+    device_memory_gib: the highest memory use of one GPU, from samples by nvidia-smi. None if it is
+        below max_memory_allocated_gib: then no sample was taken while the run trained.
     gpu_utilization_percent: the median use of the GPUs in these samples. For each GPU, samples
-        before its first busy sample and after its last busy sample are left out.
+        before its first busy sample and after its last busy sample are left out. None in the same
+        case as device_memory_gib.
     """
 
     reports: int = 0
@@ -95,6 +97,9 @@ def summarise_records(
         if isinstance(record, Step | Usage | RunTotals)
         and record.max_memory_allocated_gib is not None
     ]
+    peak = max(peaks, default=None)
+    if samples and not samples.show_training(peak):
+        samples = None
     typical = seconds.mean if seconds.median is None else seconds.median
     final_loss = _last(total.final_loss for total in totals)
     return Summary(
@@ -110,7 +115,7 @@ def summarise_records(
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), typical, run.world_size),
         model_tflops_per_gpu=tflops_per_gpu(model_flops(run), typical, run.world_size),
         memory_allocated_gib=_last(reports.every("memory_allocated_gib")),
-        max_memory_allocated_gib=max(peaks, default=None),
+        max_memory_allocated_gib=peak,
         final_loss=_last(reports.every("loss")) if final_loss is None else final_loss,
         parameters_logged=_last(total.parameters for total in totals),
         device=_last(total.device for total in totals),

@@ -61,7 +61,8 @@ _CROWDED = (
 )
 _SAMPLES = (
     "GPU mem, GPU util: from nvidia-smi every 5 s; the highest memory of a GPU, and the median "
-    "utilization between the first and the last time that GPUs are busy; "
+    "utilization between the first and the last time that GPUs are busy; empty if a run was too "
+    "short for a sample of its training; "
 )
 
 

@@ -116,6 +116,22 @@ args=(
   --checkpoint-num-layers 1
 )
 
+# Sample every 5 s until the job ends for any reason, and no longer than its time limit.
+# shellcheck disable=SC2016  # each node expands these variables itself
+sample='command -v nvidia-smi > /dev/null || exit 0
+exec nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+# Set the trap before the sampler starts, because a signal may come at any time. timeout passes SIGTERM on to all
+# processes that it started.
+sampler=
+trap 'sampler="${sampler:-$!}"; kill "$sampler" 2> /dev/null || true' EXIT
+# The sampler is a Slurm step that shares the resources of the training step, and starts after it. Within an
+# allocation, srun may be a shell function, which bash inherits.
+timeout 1800 bash -c 'sleep 3; srun "$@"' sampler \
+  --overlap --mem=0 --cpus-per-task=1 --nodes=4 --ntasks=4 \
+  bash -c "$sample" > /dev/null 2>&1 &
+sampler=$!
+
 # Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
 if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
   export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"

@@ -9,6 +9,7 @@ from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.measure.gpu_samples import GpuSamples
 from orchestrator.measure.summary import Summary, configured, record_reports, summarise_records
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage, UsageSource
@@ -236,6 +237,22 @@ def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
     records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
     assert summary_of(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
     assert summary_of(run_of(), [], Warmup(0)).device is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "shown"), [(None, True), (2.0, True), (3.0, True), (3.1, False), (5.57, False)]
+)
+def test_samples_before_the_training_are_left_out(run_of: RunOf, logged: float | None, shown: bool):
+    """GPU samples with less memory than the log's peak were taken before the training.
+
+    Their memory and utilization would describe the start of the program, not the run.
+    """
+    records = [step(1, max_memory_allocated_gib=logged)]
+    reports = record_reports(run_of(), records, Warmup(0))
+    summary = summarise_records(run_of(), records, reports, GpuSamples(3.0, 5.0))
+    expected = (3.0, 5.0) if shown else (None, None)
+    assert (summary.device_memory_gib, summary.gpu_utilization_percent) == expected
+    assert summary.max_memory_allocated_gib == logged
 
 
 def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
