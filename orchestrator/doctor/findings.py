@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -32,6 +33,9 @@ EXTRAS = ("train", "hf")
 SLURM_COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "salloc", "sinfo")
 _WHOLE_EXTRA = "all of it"
 COMPILERS = ("c++", "g++", "clang++")
+ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
+# For example 9.0 or 9.0+PTX.
+_ARCHITECTURE = re.compile(r"\d+\.\d+(?:\+PTX$)?")
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
 
@@ -231,6 +235,24 @@ def _compilers(with_gpu: bool) -> Iterator[Finding]:
             "install the CUDA toolkit of torch's CUDA version, or export CUDA_HOME=<its folder>"
         )
         yield _program("compiler", "nvcc", nvcc, remedy, optional=True)
+        yield from _architectures()
+
+
+def _architectures() -> Iterator[Finding]:
+    """Yield a finding on the GPU architectures for which DeepSpeed compiles, if they are set.
+
+    torch accepts e.g. `9.0a` in the variable, but DeepSpeed 0.19 stops with a ValueError.
+    """
+    given = os.environ.get(ARCHITECTURES, "").replace(";", " ").split()
+    if not given:
+        return
+    plain = [match[0] for each in given if (match := _ARCHITECTURE.match(each))]
+    ok = plain == given
+    chosen = ";".join(dict.fromkeys(plain))
+    remedy = f"export {ARCHITECTURES}={shlex.quote(chosen)}" if plain else f"unset {ARCHITECTURES}"
+    reason = "DeepSpeed reads only numbers here; type: "
+    found = ";".join(given)
+    yield Finding("compiler", ARCHITECTURES, ok, True, found, None if ok else reason + remedy)
 
 
 def _cpp_compiler() -> Finding:

@@ -69,6 +69,7 @@ _LOADED_LATE = (
     "deepspeed.runtime.zero.stage3",
 )
 _WIDTH = 16
+_ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 
 # The keys that lead to a value, and the value.
 Leaf = tuple[tuple[str, ...], Any]
@@ -84,13 +85,14 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
     config = deepspeed_settings(order.deepspeed_config)
     be_a_rank(order)
-    return config_answer(config, order.world_size)
+    return config_answer(config, order)
 
 
-def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramAnswer:
-    """Return what DeepSpeed refuses in a configuration, and what could not be checked.
+def config_answer(config: Mapping[str, Any], order: asking.ProgramOrder) -> asking.ProgramAnswer:
+    """Return what DeepSpeed refuses in the configuration of a run, and what could not be checked.
 
-    Call `be_a_rank` first.
+    Call `be_a_rank` first. If the run uses GPUs, the answer also contains whether DeepSpeed can
+    read the architectures of GPUs for which it compiles its kernels.
     """
     import deepspeed
 
@@ -109,13 +111,17 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
     def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
         answered.append(
             asking.in_another_process(
-                lambda: _refusals(_with_types(with_leaves(leaves), config), world_size, engine)
+                lambda: _refusals(
+                    _with_types(with_leaves(leaves), config), order.world_size, engine
+                )
             )
         )
         return [asking.ProgramRefusal(*refusal) for refusal in answered[-1]["refusals"]]
 
     problems = asking.problems_of(leaves_of(config), refused, dotted, last=_SELECTORS)
     answer.problems = list(problems)
+    if order.has_gpus:
+        answer.problems += _architecture_refusals()
     answer.not_asked += sorted({line for reply in answered for line in reply["not_asked"]})
     return answer
 
@@ -251,6 +257,32 @@ def _replace_kernels() -> None:
     # `teralog plan` reports whether the run's GPUs have these types.
     kind.is_fp16_supported = lambda self: True
     kind.is_bf16_supported = lambda self: True
+
+
+def _architecture_refusals() -> Iterator[asking.ProgramRefusal]:
+    """Yield a refusal if DeepSpeed cannot read the variable TORCH_CUDA_ARCH_LIST.
+
+    The variable names the architectures of GPUs for which kernels are compiled. torch accepts e.g.
+    `9.0a`, but DeepSpeed 0.19 stops with a ValueError when it compiles its first kernel. Without
+    the variable, DeepSpeed looks for GPUs instead; this cannot be checked without a GPU.
+    """
+    from deepspeed.ops.op_builder.fused_adam import FusedAdamBuilder
+
+    given = os.environ.get(_ARCHITECTURES, "")
+    if not given.strip():
+        return
+    builder = FusedAdamBuilder()
+    builder.jit_mode = True
+    try:
+        builder.compute_capability_args()
+    except ValueError as error:
+        yield asking.ProgramRefusal(
+            f"DeepSpeed cannot read {given!r}: {asking.words(error)}; write only numbers, e.g. "
+            f"{_ARCHITECTURES}=9.0",
+            _ARCHITECTURES,
+        )
+    except Exception:  # noqa: BLE001  (older versions ignore the variable, and look for GPUs)
+        return
 
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:

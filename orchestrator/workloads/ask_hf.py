@@ -124,7 +124,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
                 "DeepSpeed, because the Trainer did not complete its configuration"
             )
         else:
-            own = ask_deepspeed.config_answer(filled, order.world_size)
+            own = ask_deepspeed.config_answer(filled, order)
             answer.asked += own.asked
             answer.not_asked += own.not_asked
             answer.problems += own.problems

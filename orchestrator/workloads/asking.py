@@ -53,6 +53,7 @@ class ProgramOrder:
     arguments: the words of the command line after the program.
     deepspeed_config: the path of DeepSpeed's JSON file; None if the run has none.
     compute_capability: the compute capability of the GPUs, e.g. (9, 0); None if it is unknown.
+    has_gpus: whether the run uses GPUs; otherwise it trains on cores.
     """
 
     program: str | None
@@ -61,6 +62,7 @@ class ProgramOrder:
     gpus_per_node: int
     deepspeed_config: str | None
     compute_capability: tuple[int, ...] | None = None
+    has_gpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ def read_order(values: Mapping[str, Any]) -> ProgramOrder:
         gpus_per_node=values["gpus_per_node"],
         deepspeed_config=values.get("deepspeed_config"),
         compute_capability=tuple(values.get("compute_capability") or ()) or None,
+        has_gpus=bool(values.get("has_gpus")),
     )
 
 

@@ -161,6 +161,7 @@ def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, An
         "world_size": run.world_size,
         "gpus_per_node": run.resources.gpus_per_node,
         "compute_capability": capability,
+        "has_gpus": cluster.has_gpus,
         "deepspeed_config": next(iter(configs), None),
     }
 

@@ -183,6 +183,36 @@ def test_nvcc_matters_only_next_to_a_gpu(
 
 
 @pytest.mark.parametrize(
+    ("architectures", "chosen"),
+    [
+        ("9.0", None),
+        ("8.0 9.0+PTX", None),
+        ("9.0a", "export TORCH_CUDA_ARCH_LIST=9.0"),
+        ("8.0;9.0a;9.0+PTX;9.0", "export TORCH_CUDA_ARCH_LIST='8.0;9.0;9.0+PTX'"),
+        ("Hopper", "unset TORCH_CUDA_ARCH_LIST"),
+    ],
+)
+def test_architectures_must_be_numbers(
+    tmp_path: Path, examine: Callable[..., Any], architectures: str, chosen: str | None
+) -> None:
+    """If DeepSpeed cannot read TORCH_CUDA_ARCH_LIST, doctor shows a value that it can read."""
+    set_up = {"TORCH_CUDA_ARCH_LIST": architectures, "CUDA_VISIBLE_DEVICES": "0"}
+    finding = examine(tmp_path, **set_up).one("compiler", "TORCH_CUDA_ARCH_LIST")
+    assert (finding.ok, finding.optional) == (chosen is None, True)
+    assert (finding.remedy or "").endswith(chosen or "")
+
+
+def test_architectures_matter_only_if_they_are_set_and_there_is_a_gpu(
+    tmp_path: Path, examine: Callable[..., Any]
+) -> None:
+    for set_up in (
+        {"TORCH_CUDA_ARCH_LIST": "", "CUDA_VISIBLE_DEVICES": "0"},
+        {"TORCH_CUDA_ARCH_LIST": "9.0a", "CUDA_VISIBLE_DEVICES": ""},
+    ):
+        assert examine(tmp_path, **set_up).all("compiler", "TORCH_CUDA_ARCH_LIST") == []
+
+
+@pytest.mark.parametrize(
     ("programs", "chosen", "ok", "compiler", "remedy"),
     [
         (("c++", "g++"), None, True, "c++", None),

@@ -13,11 +13,12 @@ from orchestrator.workloads.asking import ProgramRefusal
 WORKLOADS = Path(asking.__file__).parent
 
 
-def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64):
+def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64, **facts):
     """Run the program `ask_<name>.py` for one run, and return its answer.
 
     folder: where the files for the program are written. program: the training program. arguments:
     the run's arguments, in which DS stands for the path of the DeepSpeed configuration `config`.
+    facts: further facts about the run, e.g. has_gpus.
     """
     file = folder / "ds.json"
     if config is not None:
@@ -28,6 +29,7 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
         "world_size": world_size,
         "gpus_per_node": 4,
         "deepspeed_config": None if config is None else str(file),
+        **facts,
     }
     (folder / "order.json").write_text(json.dumps(order))
     command = [sys.executable, WORKLOADS / f"ask_{name}.py", folder / "order.json"]
@@ -245,6 +247,26 @@ def test_a_value_that_deepspeed_refuses_is_blamed(tmp_path):
     assert [list(blamed(answer)) for answer in answers] == [
         [] if key is None else [key] for _, key in cases
     ]
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("architectures", "has_gpus", "refused"),
+    [
+        ("8.0 9.0a+PTX", True, True),
+        ("8.0;9.0+PTX", True, False),
+        ("9.0a", False, False),
+    ],
+)
+def test_architectures_that_deepspeed_cannot_read_are_refused(
+    tmp_path, monkeypatch, architectures, has_gpus, refused
+):
+    """DeepSpeed itself reads TORCH_CUDA_ARCH_LIST, because its versions read it differently."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", architectures)
+    answer = answer_of("deepspeed", tmp_path, config=VALID, has_gpus=has_gpus)
+    assert list(blamed(answer)) == ["TORCH_CUDA_ARCH_LIST"] * refused
+    assert not refused or repr(architectures) in blamed(answer)["TORCH_CUDA_ARCH_LIST"]
 
 
 AUTO = {
