@@ -1,4 +1,4 @@
-"""Read cluster profiles: where runs go, and what a job script needs there."""
+"""Read cluster profiles: where runs start, and what their job scripts need."""
 
 import re
 import sys
@@ -269,7 +269,7 @@ class Cluster:
 
     @property
     def script_python(self) -> str:
-        """The path or the command of the Python that runs' job scripts call."""
+        """The Python that job scripts call: its path or its command."""
         return self.python or (sys.executable if self.container is None else "python3")
 
     @property
@@ -281,12 +281,15 @@ class Cluster:
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
-        """Return the peak of the cluster's GPU at this precision; None if it is not known.
+        """Return the peak of the cluster's GPU at this precision, with its source.
 
         If the profile contains a peak for this precision, that peak is returned. Otherwise the peak
-        is looked up by the GPU's name. device: the name of the GPU in a log, if the log has it. It
-        is used instead of the name in the profile, because the profile names only the requested
-        GPU. Returns None on a cluster without GPUs, or if `device` is `cpu`.
+        is looked up by the GPU's name. If the name is not in the table of GPUs, the `value` of the
+        result is None. Returns None instead of a result if the cluster has no GPUs, if `device` is
+        `cpu`, or if no name is known.
+
+        device: the name of the GPU in a log, if the log has it. It is used instead of the name in
+        the profile, because the profile names only the requested GPU.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:
@@ -298,7 +301,7 @@ class Cluster:
 
 
 def load_cluster(name: str, folder: Path) -> Cluster:
-    """Return the cluster called `name`: `local`, or a YAML profile relative to `folder`.
+    """Return the cluster called `name`: `local`, or the path of a profile relative to `folder`.
 
     Raises UserError, with all problems of the profile.
     """
@@ -352,7 +355,7 @@ def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _path(written: str | None, folder: Path) -> str | None:
-    # A path with a variable that is not set is reported as written, before anything uses it.
+    # A path with an unset variable stays as written. It is reported before it is used.
     if written is None or any(unset_in("", written)):
         return written
     return absolute(written, folder)

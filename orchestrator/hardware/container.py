@@ -14,7 +14,7 @@ from orchestrator.common.validation import mapping_problems
 
 _OF_SRUN = ("pyxis", "uenv")
 _PATH = re.compile(r"[/~$.]|.*\.(sif|sqsh|squashfs|toml|img)$")
-# Options of srun that a container here gives.
+# Options of srun that teralog sets if the profile has the key `container`.
 _OPTION = re.compile(r"--(container-image|container-mounts|container-workdir|environment)(=|$)")
 
 

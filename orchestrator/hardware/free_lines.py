@@ -13,7 +13,7 @@ from orchestrator.common.errors import did_you_mean
 
 _OPTION = re.compile(r"--(?P<name>[a-z][a-z0-9_-]*)(=(?P<value>.*))?")
 _HELP_SECONDS = 5
-# The record has the options of all of these, and those of Pyxis, which runs containers.
+# The releases of Slurm whose options are in the record. The record also has the options of Pyxis.
 _RECORDED = "22.05 to 26.11"
 _VALUE, _FLAG = "value", "flag"
 
@@ -77,7 +77,7 @@ _SRUN_OWN = frozenset(
     "pty x11 interactive multi-prog no-allocate preserve-env kill-on-bad-exit label relative "
     "nodefile hold dependency begin immediate uid gid mem-per-cpu".split()
 )
-# Options that a step takes from its job.
+# Options of a job that also apply to its steps.
 _OF_THE_JOB = frozenset(_SBATCH_KEYS) - {"exclusive", "hint", "signal", "begin", "array"}
 
 
@@ -157,9 +157,12 @@ def _reserved(command: str, name: str) -> str | None:
 
 
 def _kind(command: str, name: str) -> str | None:
-    """Return whether an option takes a value: `value`, `flag` (no value) or `optional`.
+    """Return the kind of an option: `value`, `flag` or `optional`.
 
-    command: `sbatch` or `srun`. Returns None if the command has no such option.
+    A `value` must have a value, a `flag` has none, and an `optional` may have one. Returns None if
+    the command has no such option.
+
+    command: `sbatch` or `srun`.
     """
     return _record()[command].get(name) or _site_options(command).get(name)
 
@@ -168,8 +171,8 @@ def _kind(command: str, name: str) -> str | None:
 def _record() -> Mapping[str, Mapping[str, str]]:
     """Return the options that Slurm's manual lists for sbatch and for srun.
 
-    The keys are the two commands. The value of each maps an option's name to `value`, `flag` (an
-    option without a value) or `optional`.
+    The keys are the two commands. The value of each maps an option's name to the option's kind:
+    `value` (must have a value), `flag` (has no value) or `optional` (may have a value).
     """
     text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
     kinds: dict[str, dict[str, list[str]]] = json.loads(text)
@@ -183,9 +186,8 @@ def _record() -> Mapping[str, Mapping[str, str]]:
 def _site_options(command: str) -> Mapping[str, str]:
     """Return the options that `COMMAND --help` lists on this machine.
 
-    Each name is a key with the value `optional`, which means that the option may have a value.
-    The help is not read to find out whether an option takes a value. The result is empty if the
-    command is missing or too slow.
+    The keys are the names of the options. The value of each is `optional`, because it is not known
+    whether the option has a value. The result is empty if the command is missing or too slow.
     """
     try:
         done = subprocess.run(

@@ -76,7 +76,7 @@ GPUS = _read(Path(__file__).with_name("gpus.toml"))
 _MAKERS = frozenset({"NVIDIA", "TESLA", "AMD", "INSTINCT", "CORPORATION", "GPU", "DGX", "HGX"})
 # RTX 5090: the number alone is not a name.
 _SERIES = re.compile(r"\bRTX[ -]?([0-9]{4})(?:[ -]?(TI)\b)?(?![0-9A-Z])")
-# Gaudi 2, TPU v5p: so are these.
+# Gaudi 2, TPU v5p: the second word alone is not a name either.
 _OTHER_SERIES = re.compile(r"\b(GAUDI|TPU)[ -]+(?=V?[0-9])")
 _MEMORY = re.compile(r"(?P<gib>[0-9]+)(?:G|GB|GIB)")
 _PEAK = "gpu_peak_tflops"
@@ -98,7 +98,7 @@ class Figure:
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the peak, in TFLOP/s and without sparsity, of the GPU called `name`.
 
-    precision: one of PRECISIONS.
+    precision: e.g. `bf16`.
     instead: the name of the option by which the user can give the peak. If the peak is not
     known, the result contains the reason, which ends with this name.
     """
@@ -139,17 +139,19 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 
 
 def matching(name: str) -> list[Gpu]:
-    """Return the GPUs that `name` can mean: all words of `name` fit the name of the GPU.
+    """Return the GPUs that `name` can mean.
 
-    For example, `V100` can mean two GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty
-    for a MIG slice, and for a memory size that no GPU of that name has, e.g. an A100 with 60 GB.
+    `name` must contain the GPU's model. All other words of `name` must be words that names of this
+    GPU may contain, e.g. its maker, its form factor or its memory. For example, `V100` can mean two
+    GPUs, and `Tesla V100-SXM2-32GB` means one. The result is empty for a MIG slice, and for a
+    memory size that no GPU of that name has, e.g. an A100 with 60 GB.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
 
 
 def lacks_bf16(name: str) -> bool:
-    """Return whether the GPU called `name` cannot compute in bf16.
+    """Return whether the GPU called `name` cannot compute in bf16; False if it is unknown.
 
     Only the GPU's model matters, e.g. `V100`, not the form factor or the memory size in its name.
     """

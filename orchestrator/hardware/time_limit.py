@@ -27,7 +27,7 @@ def time_limit_seconds(value: int | str) -> int:
             raise ValueError(f"{value!r} is not a time limit; {_HOW_TO_WRITE_IT}")
         parts = {unit: int(count or 0) for unit, count in match.groupdict().items()}
         for unit in ("minutes", "seconds"):
-            # Slurm adds up what is more, too, but who writes 9:99 has meant something else.
+            # Slurm accepts e.g. 9:99, too, but a user who writes this means something else.
             if parts[unit] > _MOST and value[match.start(unit) - 1 : match.start(unit)] == ":":
                 raise ValueError(
                     f"{value!r} has {parts[unit]} {unit}, and the maximum is {_MOST}; "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from orchestrator.memory.placement import Range
 from orchestrator.memory.states import NOTHING, Rank, Size, added, numbers, scaled
 
-# Most models have only a shape; a forecast of them loads no other way to count.
+# Most models have only sizes. A forecast of these need not import the description of models.
 if TYPE_CHECKING:
     from orchestrator.model.description import Model
 
@@ -107,14 +107,16 @@ def _layer_activations(rank: Rank) -> Range:
     """Return the bytes that a layer keeps for its backward pass.
 
     The formulas are equations 1 and 2 of Korthikanti et al. 2022 (arXiv 2205.05198), for any
-    width and element size. The module's docstring defines the letters.
+    width and element size. The letters are s = sequence length, b = micro-batch size,
+    t = tensor-parallel size, h = hidden size, f = width of the MLP, k = width of all keys (and of
+    all values), a = attention heads.
 
     - Whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two
-      norms, of attention and of the MLP; and 2sbh bytes of dropout masks.
+      norms, of attention and of the MLP; and at the high end 2sbh bytes of dropout masks.
     - Divided by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and
       values, 2sbf of the MLP's inner values (3sbf to 4sbf if the MLP is gated), and the scores.
 
-    With f = 4h, k = h and 2 bytes per element the sum is sbh(10 + 24/t + 5as/(ht)) bytes.
+    With f = 4h, k = h and 2 bytes per element, the high end is sbh(10 + 24/t + 5as/(ht)) bytes.
     """
     if rank.described is not None:
         return _described_activations(rank, rank.described)
@@ -188,13 +190,13 @@ def _in_flight(rank: Rank) -> Range:
     there are fewer micro-batches.
 
     In the interleaved schedule with v chunks per stage, the stage begins with
-    2(p - i - 1) + (v - 1)p + 1 forward passes. Each is through one chunk, so the number is
-    divided by v, and the result may be a fraction. Source: section 2.2 of the paper, and
-    forward_backward_pipelining_with_interleaving of Megatron core.
+    2(p - i - 1) + (v - 1)p + 1 forward passes. Each of these passes is through only one chunk,
+    so the number is divided by v, and the result may be a fraction. Source: section 2.2 of the
+    paper, and forward_backward_pipelining_with_interleaving of Megatron core.
 
-    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: all
-    gradients exist only when the first backward pass has ended. This pass has freed the
-    activations of one micro-batch. If m is small, no further micro-batch has started by then.
+    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: memory is at
+    its peak only when all gradients exist, so after the first backward pass. That pass has freed
+    the activations of one micro-batch. If m is small, no further micro-batch has started by then.
     Logs of 2021 show this: with 4 micro-batches, the stages that begin with 3 and with 4
     forward passes have the same peak.
     """

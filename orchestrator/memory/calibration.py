@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from orchestrator.memory.forecast import MemoryForecast, Part
 
 _LEAST_RUNS = 3
-# So few runs do not show how far measured peaks can differ.
+# The corrected ends get this margin, because a few runs do not show how far peaks can differ.
 _MARGIN = 0.05
 
 
@@ -15,7 +15,7 @@ class Measured:
     """The forecast of a finished run, and the memory peak in its log in GiB.
 
     whole_process: what the peak measures. True: the memory of the whole process, in a run
-    without GPUs. False: the memory in torch's allocator.
+    without GPUs. False: the memory that torch allocated for tensors.
     """
 
     framework: str
@@ -27,8 +27,8 @@ class Measured:
     def ratio(self) -> float:
         """The logged peak divided by the middle of the forecast, which is the mean of its two ends.
 
-        If the peak measures only the memory in torch's allocator, the forecast of this memory is
-        used.
+        If the peak measures only the memory that torch allocated for tensors, the forecast of this
+        memory is used.
         """
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
@@ -42,7 +42,7 @@ class Calibration:
     lowest, highest: the lowest and the highest ratio of a run's logged peak to the middle of
     its forecast.
     whole_process: what the peaks measure. True: the memory of whole processes, in runs without
-    GPUs. False: the memory in torch's allocator.
+    GPUs. False: the memory that torch allocated for tensors.
     """
 
     runs: int
@@ -56,9 +56,9 @@ class Calibration:
         If `whole_process` is true, the new low end is the forecast's middle times the lowest ratio,
         minus 5 %. The new high end is the middle times the highest ratio, plus 5 %.
 
-        If `whole_process` is false, the new ends of `forecast.tensors`, the memory in torch's
-        allocator, are computed in this way. Each end of the whole forecast then changes by as many
-        GiB as the same end of `forecast.tensors`.
+        If `whole_process` is false, the new ends of `forecast.tensors`, the memory for tensors, are
+        computed in this way. Each end of the whole forecast then changes by as many GiB as the same
+        end of `forecast.tensors`.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib
@@ -76,7 +76,7 @@ class Calibration:
 
 
 Calibrations = Mapping[str, Calibration]
-"""By framework."""
+"""The calibration for each framework, by the framework's name."""
 
 
 def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:

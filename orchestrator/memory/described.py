@@ -141,10 +141,11 @@ def _of_mixer(mixer: Mixer | None) -> tuple[float, float]:
 
 
 def _of_mlp(mlp: Mlp | Experts | None, hidden_size: int) -> tuple[float, float]:
-    """Return the least and the most elements per token that an MLP or experts keep for backward.
+    """Return the least and the most elements per token that an MLP or experts keep.
 
-    For experts, the numbers include the copies of tokens that are sent to experts. A rank whose
-    experts get more tokens than others keeps up to twice as much.
+    The elements are kept for the backward pass. For experts, the numbers include the copies of
+    tokens that are sent to experts. A rank whose experts get more tokens than others keeps up to
+    twice as much.
     """
     if mlp is None:
         return 0.0, 0.0

@@ -48,8 +48,9 @@ class ExpertPlacement:
     def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
         """Return the parameters of the router and the shared expert, minus those of a dense MLP.
 
-        All are counted for one layer and one rank. The routed experts are not counted, so the
-        result is negative for most models.
+        A layer changes by this number of parameters if it has experts in place of an MLP. All
+        parameters are counted for one layer and one rank. The routed experts are not counted, so
+        the result is negative for most models.
         """
         dense = self._matrices(model, model.ffn_width)
         if model.biases == "all":

@@ -1,7 +1,8 @@
 """Forecast the memory of a rank before a run starts: an interval, with its parts.
 
-The low end is what tensors must occupy. The high end includes what frameworks were observed to
-add. docs/background/memory-accuracy.md measures how accurate the interval is. GiB is 2**30 bytes.
+The low end is the memory that tensors certainly need. The high end includes memory that
+frameworks were observed to use in addition. docs/background/memory-accuracy.md measures how
+accurate the interval is. GiB is 2**30 bytes.
 """
 
 from collections.abc import Iterable
@@ -14,13 +15,13 @@ from orchestrator.run.model import Run
 
 GIB = 2**30
 
-# CUDA's context, the libraries' kernels and NCCL's buffers; Python, torch and its libraries in a
-# process without a GPU, as the ranks of this project's demo log them.
+# With a GPU: CUDA's context, the libraries' kernels and NCCL's buffers. Without a GPU: Python,
+# torch and its libraries; the ranks of this project's demo log these numbers.
 _GPU_CONTEXT_GIB = (0.4, 2.0)
 _CPU_CONTEXT_GIB = (0.3, 0.6)
-# Memory that the allocator holds beyond the tensors: 8 to 22 % in the logs of 2021 (reserved over
-# allocated, at the peak). The allocator frees unused memory before it gives up, hence 0 at the
-# low end.
+# Memory that the allocator reserves in addition to the tensors: in the logs of 2021, at the peak,
+# 8 to 22 % of the allocated memory. The low end is 0, because the allocator frees unused memory
+# before it raises an out-of-memory error.
 _ALLOCATOR_SHARE = 0.2
 
 # The parts that are not tensors: torch's `max_memory_allocated` does not count them.
@@ -61,9 +62,10 @@ class MemoryForecast:
 
     @property
     def tensors(self) -> "MemoryForecast":
-        """The forecast of the memory in torch's allocator, without other memory of the process.
+        """The forecast of the memory that torch allocates for tensors.
 
-        Programs log the peak of this memory.
+        It leaves out unused memory in torch's allocator, and all other memory of the process.
+        Programs log the peak of the memory for tensors.
         """
         return _forecast(part for part in self.parts if part.name not in _NO_TENSORS)
 
@@ -126,9 +128,9 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 
     Nothing is offloaded, because all tensors are in the host's memory already.
 
-    parameters: the number of parameters of the model. A buffer for gradients counts with at most
-    this many elements, because the operating system provides no memory for elements that are never
-    used.
+    parameters: the number of parameters of the model. A buffer for gradients is counted with
+    at most this many elements, because the operating system provides memory only for elements that
+    are used.
     """
     return replace(
         placement,

@@ -74,13 +74,13 @@ def recomputation(activation_checkpointing: bool) -> Recomputation:
 
 
 def ddp_placement(precision: str) -> Placement:
-    """Return the placement of states by torch's DDP with AdamW, with autocast unless in fp32.
+    """Return the placement of states by torch's DDP with AdamW, and with autocast except in fp32.
 
-    Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
-    buckets, which need as much memory as the gradients (`gradient_as_bucket_view` is False by
-    default). Autocast casts each weight once and keeps the result, 2 bytes, for the backward pass.
-    AdamW's `foreach` form, the default on GPUs, needs one more copy of the parameters while it
-    steps (torch.optim's documentation).
+    Weights, gradients, momentum and variance are fp32, 4 bytes per parameter each. DDP copies
+    gradients into buckets, which need as much memory as the gradients (`gradient_as_bucket_view` is
+    False by default). Autocast casts each weight once and keeps the result, 2 bytes, for the
+    backward pass. AdamW's `foreach` form, the default on GPUs, needs one more copy of the
+    parameters while it steps (torch.optim's documentation).
     """
     lower = precision != "fp32"
     return Placement(
@@ -96,10 +96,10 @@ def ddp_placement(precision: str) -> Placement:
 def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
     """Return the placement of states by DeepSpeed with AdamW.
 
-    In mixed precision, the bytes are those of the ZeRO paper (arXiv 1910.02054, section 3.1): 2 for
-    the weight, 2 for the gradient, 12 for master weight, momentum and variance. In fp32, ZeRO keeps
-    a master copy of the weights as well. Stage 0 in mixed precision makes fp32 copies of all
-    gradients, and flattens them, at each step.
+    In mixed precision, the bytes per parameter are those of the ZeRO paper (arXiv 1910.02054,
+    section 3.1): 2 for the weight, 2 for the gradient, 12 for master weight, momentum and variance.
+    In fp32, ZeRO keeps a master copy of the weights as well. In mixed precision, stage 0 makes fp32
+    copies of all gradients at each step, and joins them in one flat tensor.
 
     Buckets and gathered weights have DeepSpeed's defaults (runtime/zero/config.py of 0.19).
     Gradients go through one bucket, or through two if communication overlaps with computation, as
@@ -129,9 +129,9 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
     gradients take 2 bytes in addition, but may be freed at once. Master weights, momentum and
     variance are divided over the data-parallel ranks, even in stage 0 (runtime/bf16_optimizer.py).
 
-    sure: whether DeepSpeed certainly uses this optimizer. For a bf16 model in stages 0 and 1, that
-    depends on the version and on `data_types.grad_accum_dtype`. If `sure` is false, the result
-    covers both cases, with and without this optimizer.
+    sure: whether DeepSpeed certainly uses this optimizer. For a bf16 model in stages 0 and 1, this
+    depends on DeepSpeed's version and on `data_types.grad_accum_dtype`. If `sure` is false, the
+    result covers both cases, with and without this optimizer.
     """
     usual = deepspeed_placement("bf16", zero_stage)
     if sure:
@@ -146,7 +146,7 @@ def bf16_optimizer_placement(zero_stage: int, *, sure: bool) -> Placement:
     return replace(
         usual,
         gradient_copy_bytes=(0, 4),
-        # In stage 0 they may be divided.
+        # If DeepSpeed uses this optimizer, they are divided even in stage 0.
         optimizer_bytes=(0 if zero_stage == 0 else optimizer, optimizer),
     )
 
@@ -160,7 +160,7 @@ def megatron_placement(precision: str) -> Placement:
     - theoretical_memory_usage.py of Megatron-LM counts 4 bytes in a main buffer, so 18 bytes in
       all.
     - In logs of 2021, gradients take 2 bytes, and an fp32 copy, which stays in memory, takes 4.
-      That is 20 bytes in all. The backward pass needs 2 more.
+      That is 20 bytes in all. During the backward pass, 2 more bytes are needed.
     """
     if precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), None)

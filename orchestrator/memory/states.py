@@ -10,7 +10,7 @@ from orchestrator.memory.placement import Placement, Range
 from orchestrator.run.model import Parallelism, Run
 from orchestrator.run.shape import ModelShape
 
-# Most models have only a shape; a forecast of them loads no other way to count.
+# Most models have only sizes. A forecast of these need not import the description of models.
 if TYPE_CHECKING:
     from orchestrator.model.description import Model
 
@@ -103,18 +103,18 @@ class Rank:
     def shards(self, zero_stage: int) -> int:
         """Return over how many ranks ZeRO divides weights, gradients or optimizer states.
 
-        zero_stage: the stage from which ZeRO divides them: 1 for optimizer states, 2 for gradients,
-        3 for weights. If the run has a lower stage, they are not divided, and the result is 1.
+        zero_stage: the lowest stage that divides them: 1 for optimizer states, 2 for gradients, 3
+        for weights. If the run has a lower stage, they are not divided, and the result is 1.
         """
         divided = (self.placement.zero_stage or 0) >= zero_stage
-        # Ranks that share a sequence have copies of the weights, as those of other sequences do.
+        # Context-parallel ranks have copies of the weights, just as data-parallel ranks do.
         copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
         return copies if divided else 1
 
     def expert_shards(self, zero_stage: int) -> int:
         """Return over how many ranks ZeRO divides the experts' states of one kind.
 
-        zero_stage: the stage from which ZeRO divides this kind: 1 for optimizer states, 2 for
+        zero_stage: the lowest stage that divides states of this kind: 1 for optimizer states, 2 for
         gradients, 3 for weights. If the run has a lower stage, or no experts, the result is 1.
         """
         experts, parallelism = self.placement.experts, self.run.parallelism
@@ -139,9 +139,10 @@ def rank_parameters(
       and costs nothing if the last stage is also the first.
     - If p does not divide the l layers, the fullest stage has ceil(l/p) layers.
 
-    Megatron-DeepSpeed logs the same numbers for BigScience's 52B model with t = 4 and p = 16:
-    917,757,952 on the first stage, and 805,560,320 on a middle stage. (It ties the whole embedding
-    on the last stage, so that stage has the positions too.)
+    For BigScience's 52B model with t = 4 and p = 16, the results are the numbers that
+    Megatron-DeepSpeed logs: 917,757,952 on the first stage, and 805,560,320 on a middle stage. (On
+    the last stage, Megatron-DeepSpeed has the positions, too, because it copies the whole embedding
+    to this stage.)
     """
     if model.described is not None:
         from orchestrator.memory.described import dense_parameters
@@ -212,8 +213,8 @@ def gathered_weights(rank: Rank) -> Size:
     """Return the size of the weights that ZeRO-3 has gathered from other ranks or from the host.
 
     The least is the rank's largest matrix. The most is the placement's `live_elements` (ZeRO-3's
-    limit for gathered weights), but at most all weights of the rank. The size is 0 if ZeRO-3 does
-    not divide the weights among ranks and the weights are not offloaded.
+    limit for gathered weights), but at most all weights of the rank. The size is above 0 only if
+    ZeRO-3 divides the weights among ranks, or if the weights are offloaded.
     """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"

@@ -1,8 +1,8 @@
 """List the conventions by which FLOPs are counted: their names and titles.
 
 `orchestrator.run.flops` has the formulas of conventions for GPTs. `orchestrator.model.conventions`
-applies conventions to any described model. The names and titles are in a module of their own, so
-that a plan of plain GPTs need not import `orchestrator.model.conventions`.
+applies conventions to any described model. The names and titles are in a separate module, so that
+code that counts only plain GPTs need not import `orchestrator.model.conventions`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ class Convention:
     source: the function in another program that counts in this way.
     counts_recomputation: whether recomputed forward passes count. If so, the results are hardware
         FLOPs, which give the HFU. Otherwise they are model FLOPs, which give the MFU.
-    assumes: for which models the convention has a formula; empty if for all.
+    assumes: the layers for which the formula in `orchestrator.run.flops` is right; empty if it is
+        right for all GPTs.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Count the FLOPs of an iteration by other programs' conventions, and explain the differences.
 
 A convention is a program's way to count. It is described by rules. A rule is a function that gets a
-model and one of its parts. It yields differences: how many more forward FLOPs the program counts
-for the part than the exact count has, each with a reason. The exact count plus all differences is
-the program's count.
+model and one of its parts. It yields differences: the forward FLOPs that the program counts for the
+part, minus those of the exact count. Each difference has a reason. The exact count plus all
+differences is the program's count.
 """
 
 from collections import Counter
@@ -214,8 +214,8 @@ def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
 def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     """Yield the differences from the exact FLOPs for programs that count active parameters.
 
-    Such a program counts a multiply-add per token and active parameter, without embeddings, and
-    the products of attention. So it counts norms and biases, too. Parameters of experts that a
+    Such a program counts the products of attention, and a multiply-add per token for each active
+    parameter except embeddings. So it counts norms and biases, too. Parameters of experts that a
     token does not use are not active.
 
     The program leaves out other products of activations, e.g. in Mamba-2. It also leaves out

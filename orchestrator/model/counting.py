@@ -11,11 +11,13 @@ from orchestrator.model.description import Model
 from orchestrator.model.parts import Factors, ModelPart, derivation, parts
 
 Keys = Literal["full", "window", "causal"]
-"""Which keys a query is multiplied with.
+"""The keys that are counted for each query.
 
-full: all of the sequence, as attention kernels that are plain products do. window: as many as its
-window or chunk has, and all of the sequence if it has none; the usual count of model FLOPs.
-causal: only those that the mask leaves, itself and earlier ones; what the best kernels do.
+full: all keys of the sequence, as in attention that is computed as plain matrix products.
+window: as many keys as the window or the chunk has, or all keys of the sequence if the layer has
+neither. This is the usual count of model FLOPs.
+causal: only the keys that the mask leaves: the query's own key and earlier ones. The best kernels
+compute only these.
 """
 
 
@@ -23,8 +25,8 @@ causal: only those that the mask leaves, itself and earlier ones; what the best 
 class Term:
     """The FLOPs of one part of a model in an iteration.
 
-    backward: the FLOPs for the gradients of the inputs, and of the weights unless these are frozen.
-        If the part is a product of two activations, they are for the gradients of both.
+    backward: the FLOPs for the gradients of the inputs and, if the weights are not frozen, of the
+        weights. If the part is a product of two activations: the FLOPs for the gradients of both.
     recomputed: the FLOPs of a second forward pass in activation checkpointing.
     """
 
@@ -104,7 +106,7 @@ def looked_up_parameters(model: Model) -> int:
 
 
 def multiplying_parameters(model: Model) -> int:
-    """Return how many parameters are multiplied with a token or added to it.
+    """Return how many active parameters are multiplied with a token or added to it.
 
     In the approximation of 6N FLOPs per token, this number is N.
     """
@@ -118,11 +120,11 @@ def count_flops(
     recomputed: bool = False,
     keys: Keys = "window",
 ) -> Flops:
-    """Return the operations of one iteration over `sequences` sequences of `model.seq_length`.
+    """Return the FLOPs of an iteration over `sequences` sequences of `model.seq_length` tokens.
 
-    A product of (m, k) by (k, n) costs 2mkn. The backward pass has two such products, for the
-    gradients of the inputs and of the weights. For frozen weights it has only the first
-    product.
+    The product of a matrix of shape (m, k) and a matrix of shape (k, n) costs 2mkn FLOPs. In the
+    backward pass, two products of the same cost give the gradients of the inputs and of the
+    weights. For frozen weights, only the gradients of the inputs are computed.
 
     recomputed: whether each layer runs forward a second time; the head never does.
     keys: which attention keys count, as in `repetitions`.

@@ -1,4 +1,4 @@
-"""Read families of Hugging Face models whose layers are attention and an MLP.
+"""Read families of Hugging Face models whose layers have attention and an MLP.
 
 Each function turns the keys of a family into a description. A `LayerStyle` contains how the layers
 of a family differ from those of LLaMA.
@@ -22,7 +22,7 @@ from orchestrator.model.description import (
 
 
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
-    """Return how many keys each layer's attention sees; None for a layer that sees all tokens.
+    """Return how many keys a query sees in each layer; None for a layer without a window.
 
     If the file gives no size of a window, no layer has one. Otherwise the file's list
     `layer_types` decides which layers have a window. If the file lacks this list, `sliding`
@@ -84,7 +84,7 @@ class LayerStyle:
 def decoder(
     c: Config, style: LayerStyle, mlps: Callable[[int], Mlp | Experts] | None = None
 ) -> Model:
-    """Return a decoder model whose layers are attention and an MLP or experts.
+    """Return a decoder model whose layers have attention, and an MLP or experts.
 
     mlps: a function that returns the MLP or the experts of the layer at an index (from 0); None if
     all layers have the MLP that the file describes.
@@ -168,7 +168,7 @@ def _gptj(c: Config) -> Model:
 
 
 def _bloom(c: Config) -> Model:
-    # n_inner is a key that its class accepts and does not use.
+    # The class of transformers accepts the key n_inner, but does not use it.
     model = decoder(c, replace(_GPT2, embedding_norm=True))
     usual = Mlp(width=4 * c.hidden_size, biases=True)
     return replace(model, layers=tuple(replace(layer, mlp=usual) for layer in model.layers))

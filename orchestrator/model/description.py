@@ -1,8 +1,8 @@
 """Describe a model as frozen values: its layers, embeddings, head and adapters.
 
-Sizes are numbers of elements. A field is None if the model lacks what it describes. The defaults
-are the most common choice. A run's identity is computed only from fields that differ from their
-defaults. So a new field with a default does not change the identity of older runs.
+Sizes are numbers of elements. A field is None if the model lacks the part that the field describes.
+The defaults are the most common choice. A run's identity is computed only from fields that differ
+from their defaults. So a new field with a default does not change the identity of older runs.
 """
 
 from collections import Counter
@@ -12,22 +12,26 @@ from functools import cache
 from typing import Literal
 
 NormKind = Literal["layernorm", "rmsnorm", "none"]
-"""LayerNorm has a weight and a bias, RMSNorm (and LayerNorm without bias) a weight; none has no
-parameters."""
+"""The type of a norm: "layernorm" has a weight and a bias, "rmsnorm" has only a weight, "none" has
+no parameters. A LayerNorm without bias is described as "rmsnorm"."""
 
 AttentionBiases = Literal["all", "qkv", "none"]
 QueryKeyNorm = Literal["none", "head", "width"]
-"""A norm of queries and keys: one for all heads, as wide as a head; or as wide as all heads."""
+"""The norm of queries and keys. "head": it has the width of a head, and all heads use the same
+parameters. "width": it has the width of all heads together. "none": there is no such norm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """Attention whose keys and values may be shared by groups of heads.
 
-    window: how many keys a query sees, including its own key; None for all keys before it. chunk:
-    sequences are cut into chunks of this many tokens, and a query sees only keys of its chunk.
-    output_gate: the queries' matrix is twice as wide, and its second half multiplies the output.
-    sinks: each head has one more logit in the softmax, which is a parameter.
+    window: how many keys a query sees, including its own key; None for its own key and all keys
+        before it.
+    chunk: the number of tokens of the chunks into which sequences are cut; a query sees only keys
+        of its own chunk. None if sequences are not cut.
+    output_gate: whether the queries' matrix is twice as wide; its second half multiplies the
+        output.
+    sinks: whether each head has one more logit in the softmax, which is a parameter.
     """
 
     heads: int
@@ -132,7 +136,8 @@ class Layer:
     """One residual layer: its token mixer, its MLP or experts, and its norms.
 
     norms: how many norms of the hidden size the layer has. Usually 2; 4 if the outputs of the mixer
-    and of the MLP are normed too (Gemma); 1 in a layer with only a mixer or only an MLP.
+    and of the MLP are normed too (Gemma); 1 if the layer has only a mixer or only an MLP, or if the
+    two have the same input (GPT-J).
     """
 
     mixer: Mixer | None
@@ -229,7 +234,7 @@ class Model:
 
     @property
     def attention(self) -> Attention | None:
-        """The first attention of the model that is not latent; None if there is none."""
+        """The first attention in the layers that is not latent attention; None if there is none."""
         return next(
             (attention for attention in self._attentions() if isinstance(attention, Attention)),
             None,

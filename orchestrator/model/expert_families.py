@@ -20,13 +20,13 @@ from orchestrator.model.description import Attention, Experts, LatentAttention, 
 
 
 def qwen_mlps(c: Config, *, shared: bool) -> Callable[[int], Mlp | Experts]:
-    """Return a function that gives the MLP or the experts of a Qwen layer, by its index from 0.
+    """Return a function that returns the MLP or the experts of the Qwen layer at an index (from 0).
 
     shared: whether layers with experts have a shared expert, which every token uses.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     number = c.optional_size("num_experts", "num_local_experts") or 0
-    # A model without experts has no use for their width.
+    # The file of a model without experts need not have their width.
     experts = (
         dense
         if not number
@@ -106,12 +106,12 @@ def _deepseek(c: Config, usually: int = 0) -> Model:
 
 
 def _leading_dense(c: Config, usually: int = 0) -> Callable[[int], Mlp | Experts]:
-    """Return a function that gives the MLP or the experts of the layer at an index (from 0).
+    """Return a function that returns the MLP or the experts of the layer at an index (from 0).
 
-    If the file has `mlp_layer_types`, this list decides. Otherwise the first layers have an MLP.
-    The key `first_k_dense_replace` gives their number; without the key, it is `usually`. Of the
-    remaining layers, only those whose index is a multiple of `moe_layer_freq` (1 by default) have
-    experts.
+    If the file has `mlp_layer_types`, this list decides which layers have experts. Otherwise the
+    first layers have an MLP. Their number is the value of `first_k_dense_replace`, or `usually` if
+    the file lacks this key. Of the remaining layers, only those whose index is a multiple of
+    `moe_layer_freq` (1 by default) have experts.
     """
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")

@@ -73,7 +73,7 @@ _WITH_ENCODER = frozenset(
 )
 
 
-# Types whose layers and keys are another's.
+# Types that have the same layers and keys as another type.
 _SAME_AS = {
     "kimi_k2": "deepseek_v3",
     "kimi_k25": "deepseek_v3",

@@ -51,8 +51,8 @@ def _qwen3_next(c: Config) -> Model:
 def _mamba2_block(c: Config, prefix: str, inner: int, size: int | None = None) -> Mamba2:
     """Return a Mamba-2 block whose inner width is `inner`.
 
-    size: the size of a head; None to read it from the file. prefix: the beginning of this key's
-    name in the file, e.g. `mamba_` for `mamba_d_head`.
+    size: the size of a head; None to read it from the file. prefix: the beginning of the key that
+    has this size in the file, e.g. `mamba_` if the key is `mamba_d_head`.
     """
     size = size or c.size(f"{prefix}head_dim", f"{prefix}d_head")
     return Mamba2(
@@ -75,9 +75,9 @@ def _mamba2(c: Config) -> Model:
 
 
 def _granite_hybrid(c: Config) -> Model:
-    """Return a model of layers with Mamba-2 or attention, and with experts and a shared MLP.
+    """Return a model whose layers have Mamba-2 or attention, and also experts and a shared MLP.
 
-    Without experts in the file, layers have only the MLP.
+    If the file has no experts, the layers have the MLP without experts.
     """
     shared = Mlp(width=c.size("shared_intermediate_size"), gated=True)
     mlp: Mlp | Experts = shared

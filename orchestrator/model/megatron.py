@@ -31,7 +31,7 @@ _UNSET = frozenset({"", "None", "none", "False", "false", "[]"})
 _UNKNOWN = ("heterogeneous_layers_config_path", "decoder_seq_length", "retro_add_retriever")
 _MTP_SEPARATOR = "/"
 _MOST_LAYERS = 10_000
-# Options whose absence the namespace shows as True.
+# Options that set an argument to False. Without the option, the argument is True.
 _NEGATIVE = {
     "--disable-bias-linear": "add_bias_linear",
     "--no-position-embedding": "add_position_embedding",
@@ -79,8 +79,8 @@ class _Arguments:
     def pattern(self, name: str, layers: int) -> list[int] | int | None:
         """Return a value that selects layers: a number, or a list with 0 or 1 for each layer.
 
-        A number n means every n-th layer. Some arguments select these layers, others leave them
-        out. An example of a list is `([0]*3+[1]*58)`.
+        A number n means every n-th layer. Some arguments select these layers, others select all
+        layers except these. An example of a list is `([0]*3+[1]*58)`.
 
         Returns None if the argument is not set. Raises ConfigError if the text is neither a number
         nor a list, or if the list is too short.
@@ -100,7 +100,7 @@ class _Arguments:
 
 
 def layers_in_pattern(text: str, layers: int) -> tuple[bool, ...] | None:
-    """Return for each layer whether a pattern selects it, e.g. `2` or `([0]*3+[1]*58)`.
+    """Return for each layer whether a pattern, e.g. `2` or `([0]*3+[1]*58)`, selects it.
 
     A number n selects the first of every n layers; a list selects the layers at which it has 1.
     Returns None if the text is neither a number nor a list with an item for each layer.
@@ -231,7 +231,7 @@ def _window(text: str) -> int:
 
 def _attention(a: _Arguments) -> Attention:
     heads = a.size("num_attention_heads")
-    # Without the flag the number of groups is one that is printed and not used.
+    # Without the flag, Megatron prints a number of groups, but does not use it.
     groups = a.size("num_query_groups", 1) if a.flag("group_query_attention") else heads
     biases: AttentionBiases = "none"
     # An L2 norm has no parameters.
@@ -296,7 +296,7 @@ def _dense(a: _Arguments) -> Mlp:
     hidden = a.size("hidden_size")
     width = a.optional("ffn_hidden_size")
     if width is None:
-        # Megatron keeps the parameters of three matrices near those of two 4h wide.
+        # With this width, three matrices have about as many parameters as two of width 4h.
         width = 4 * hidden * 2 // 3 // 64 * 64 if a.flag("swiglu") else 4 * hidden
     return Mlp(width=width, gated=_gated(a), biases=a.flag("add_bias_linear", default=True))
 

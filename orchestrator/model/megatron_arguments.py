@@ -1,8 +1,8 @@
 """Write the arguments of Megatron-LM core that build a described model.
 
-Only arguments that differ from the defaults of Megatron's parser are written. As a check,
-`orchestrator.model.megatron` builds a model from the written arguments. This model must be
-equal to the described model.
+Most sizes are written even if they are the defaults of Megatron's parser. Flags are written only
+if the model needs them. As a check, `orchestrator.model.megatron` builds a model from the written
+arguments. This model must be equal to the described model.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _groups(model: Model) -> list[list[str]]:
     if model.is_hybrid:
         groups += _hybrid_groups(model)
     if model.position_rows is None:
-        # Layers of Mamba know the order of tokens, so that attention needs no positions.
+        # Mamba layers depend on the order of tokens, so attention needs no positions.
         groups.append(["--position-embedding-type", "none" if model.is_hybrid else "rope"])
     else:
         groups.append(["--max-position-embeddings", str(model.position_rows)])
@@ -102,7 +102,7 @@ def _hybrid_groups(model: Model) -> list[list[str]]:
             ["--mamba-head-dim", str(mamba.head_size)],
             ["--mamba-num-groups", str(mamba.groups)],
         ]
-        # Releases before 0.13 have no option for the number of heads, and take this one.
+        # Releases before 0.13 lack this option, and use 2 · hidden size / head size.
         if mamba.heads * mamba.head_size != 2 * model.hidden_size:
             groups.append(["--mamba-num-heads", str(mamba.heads)])
     if not any(isinstance(layer.mixer, Attention) for layer in model.layers):

@@ -29,8 +29,7 @@ Factors = tuple[Factor, ...]
 Place = Literal["embedding", "layers", "prediction heads", "head"]
 Kind = Literal["matrix", "vector", "table", "product"]
 
-# The matrices that LoRA may be added to. Those of experts are the routed ones; `mlp` names include
-# the shared ones.
+# The matrices to which LoRA may be added. `expert` means routed experts; shared experts get none.
 ADAPTER_TARGETS = (
     "query", "key", "value", "output", "MLP gate", "MLP up", "MLP down",
     "expert gate", "expert up", "expert down",
@@ -55,7 +54,7 @@ class ModelPart:
     multiplied: factors whose product is the number of multiply-adds of a forward pass per
         token; empty if the part multiplies nothing.
     pairs: whether `multiplied` is per pair of query and key instead of per token.
-    window: how many keys a query sees; None for all keys before it.
+    window: how many keys a query sees; None if there is no attention window.
     chunk: the number of tokens of a chunk, if a query sees only the keys of its own chunk;
         None if sequences are not cut into chunks.
     padded_to: sequences are padded to a multiple of this number of tokens, because e.g. the
@@ -188,7 +187,7 @@ def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart
 
 @dataclass(frozen=True, slots=True)
 class _Norm:
-    """Builds the parts of a model that are norms; all norms of a model have the same type."""
+    """A builder of the parts that are norms; all norms of a model have the same type."""
 
     model: Model
 

@@ -21,7 +21,7 @@ _PLAIN = re.compile(rf"{_VALUE}\s*")
 _UP, _DOWN = "+↑▲⬆", "-↓▼⬇\N{MINUS SIGN}\N{EN DASH}"
 _SIGNS = rf"[{re.escape(_UP + _DOWN)}%\s]*"
 _PART = re.compile(rf"{_SIGNS}(?:{NUMERAL}){_SIGNS}")
-# The part that is left after a fall by 100 %: rounding may hide a small rest.
+# The factor for a decrease of 100 %. It is above 0, because rounding may hide a small rest.
 _LEAST_PART = Fraction(1, 10**12)
 _PARTED = re.compile(r"[,;/]")
 _MAY_TELL = re.compile("[(\\[\N{FULLWIDTH LEFT PARENTHESIS}]")
@@ -34,12 +34,12 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 
 
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find stated changes, e.g. `3849(-1754)`, that are not right for any other row of the column.
+    """Find changes in cells, e.g. `3849(-1754)`, that do not follow from another row of the column.
 
-    A page does not state from which row a change is computed. So a change is accepted if it is
-    right for any row, in any table with a column of the same title. If it is right for no row,
-    the finding compares the cell with the nearest row above, or else with the nearest row
-    below.
+    `3849(-1754)` follows from a row with 5603. A page does not state from which row a change is
+    computed. So a change is accepted if it follows from any row, in any table with a column of
+    the same title. If it follows from no row, the finding compares the cell with the nearest row
+    above, or else with the nearest row below.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -100,7 +100,7 @@ class StatedChange:
 
     value: the number, 3849 in the example.
     difference, percent: the size of the change, without sign; None if the cell lacks it.
-    sign: 1 if the cell's number is higher, -1 if it is lower.
+    sign: 1 if the cell's number is higher than the number in the other row, -1 if it is lower.
     is_of_percents: whether the cell's number is itself a percentage. `percent` may then also mean
         percentage points.
     """
@@ -116,8 +116,10 @@ class StatedChange:
 def read_change(text: str, title: str = "") -> StatedChange | None:
     """Return the change that a cell states; None if it states no clear change.
 
-    The difference and the percentage, if given, must each have a sign or an arrow, and these must
-    have the same direction.
+    Each number of the change must have a sign or an arrow. If the change has a difference and a
+    percentage, the two must have the same direction.
+
+    title: the column's title. If it contains `%`, the cell's number is itself a percentage.
     """
     if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
@@ -149,7 +151,7 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 def plain_number(text: str) -> Printed | None:
     """Return the number of a cell that contains only a number, or a number and a change.
 
-    Returns None for any other cell.
+    Returns None for any other cell, and for the number 0.
     """
     plain = _text(text)
     match = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
@@ -210,7 +212,7 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
 
 
 def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
-    """Return whether a change is right for at least one of `numbers`.
+    """Return whether a change in a cell follows from at least one of `numbers`.
 
     numbers: the numbers from which the change may have been computed, sorted by `in_order`. To
     save time, only numbers near the one that the change implies are compared. For example,
@@ -228,7 +230,7 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
     """Yield ranges that contain every number from which a change may have been computed.
 
     For example, for `3849(-1754,↓31.3%)` the range is around 3849 + 1754 = 5603. Each range is
-    slightly too wide, so that rounding excludes no number.
+    slightly wider than necessary, so that rounding excludes no number.
     """
     value, amount = change.value, change.difference or change.percent
     if amount is None:

@@ -15,13 +15,14 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning, is_ours
 from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_common
 
-# The number, and the part, of the rows that must agree before another row is doubted.
+# How many rows, and which part of all rows, must agree before another row is reported.
 _FEWEST, _PART = 3, Fraction(3, 4)
 # A smaller table is compared with all tables of its page.
 _SMALL = 4
-# As many sizes, as far apart, cannot agree by an exact formula: it was BigScience's.
+# So many sizes, so far apart, cannot agree by an exact formula. The page uses BigScience's.
 _MANY_SIZES, _FAR_APART = 4, 8
-# A row that differs by one of these was worked out otherwise: recomputation, sequence length.
+# A row that differs by one of these factors is not reported: it was computed in another way, e.g.
+# with another sequence length or without recomputation.
 _OTHER_WAYS = tuple(Fraction(number) for number in ("1/4", "1/2", "3/4", "4/3", "2", "4"))
 _GIBI = Fraction(2**30, 10**9)
 
@@ -81,8 +82,8 @@ def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Table
     """Find rows whose FLOPs / (parameters · sequences) differ from the value of most rows.
 
     This value is computed from TFLOPs, model size, speed and number of GPUs. A row is compared
-    with the other rows of its table. If the table is small and its rows do not agree, the row
-    is compared with all rows of the page.
+    with the other rows of its table. If the table has fewer than 4 rows and they do not
+    agree, the row is compared with all rows of the page.
 
     Tables written by `teralog report` are not checked. Their exact formula gives different
     values for different models, and for runs with and without recomputation.
@@ -108,7 +109,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
         if size and tflops and world and rate:
             work = rate.sequences_per_second / world.printed.interval()
             length = row.numbers.get(Meaning.SEQ_LENGTH)
-            # Only a column can differ between rows; a note is in some sections only.
+            # Only a column is used: a note may apply to only some sections of the page.
             if length and length.line is None:
                 work *= length.printed.interval()
             rated.append(_Rated(row=row, tflops=tflops, size=size, work=work))

@@ -32,7 +32,7 @@ from orchestrator.markdown.meaning.ways_to_count import (
 from orchestrator.model.counting import Keys
 from orchestrator.model.named import NamedModel
 
-# An explanation must be nearer than a count that is only accepted.
+# The largest relative difference of an explanation. It is smaller than that of accepted counts.
 _NEAR = Fraction(1, 250)
 _GIGA = 10**9
 
@@ -117,12 +117,14 @@ def _recomputes_only(way: Way) -> bool:
 def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dict[int, Way]:
     """Find out how the wrong TFLOP/s of rows may have been computed.
 
-    Returns a way to count FLOPs for the line of each row. A way explains a row if it gives the
-    row's FLOPs per token. Rows that no known way explains are left out.
+    The result maps the line number of a row to the way to count FLOPs that explains the row. A way
+    explains a row if it gives the row's FLOPs per token. Rows that no known way explains are left
+    out.
 
     The way that explains most rows is chosen first, then the way that explains most of the
     remaining rows, and so on. If several ways explain the same number of rows, the one with the
-    fewest differences from the model's description is chosen.
+    fewest differences from the model's description is chosen. Other attention
+    keys than `keys` count as one more difference.
 
     odd: the rows with wrong TFLOP/s. keys: the attention keys that the page counts.
     """
@@ -148,11 +150,10 @@ def _explanations(model: NamedModel, odd: Sequence[RatedRow], keys: Keys) -> dic
 
 
 def _distance(model: NamedModel, rows: Sequence[RatedRow], way: Way) -> float | None:
-    """Return the mean relative difference between `way` and the rows that it explains.
+    """Return the mean relative difference between the FLOPs per token of rows and those by `way`.
 
-    The difference of a row is between its FLOPs per token and the FLOPs per token by `way`. A
-    way explains a row if the two are equal, except for rounding and a small tolerance. Returns
-    None if the way explains no row.
+    Only rows that `way` explains are used. For such a row, the two numbers are equal, except for
+    rounding and a tolerance of 0.4 %. Returns None if `way` explains no row.
     """
     distances = [
         abs(float(rated_row.flops.middle) / flops_per_token(model, rated_row.seq_length, way) - 1)

@@ -11,9 +11,9 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 from orchestrator.markdown.meaning.columns import Meaning
 
 _WORD = re.compile(r"[A-Z0-9]+")
-# Short names may be anything: table 4, for one.
+# Shorter names may have another meaning, e.g. T4 may mean table 4.
 _SHORTEST = 4
-# Accelerators of which no peak is known here: a page that names one may be about that.
+# Names of accelerators. If a page has such a name that teralog does not know, no GPU is assumed.
 _UNKNOWN = re.compile(
     r"[AH]800|H20|GB\d+|B\d00|MI\d{3}\w?|RTX\w*|TPU\w*|NPU\w*|GAUDI\w*|ASCEND\w*|TRN\d|TRAINIUM\d?"
 )
@@ -43,16 +43,17 @@ class _Usual:
     too_high: float
 
 
-# BigScience's GPT2 experiments (2021): 30 to 60 can be had, the low 20s are not well tuned, and
-# over 100 is a bug in the calculation.
+# BigScience's GPT2 experiments (2021): well tuned runs reach 30 to 60 TFLOPs, runs in the low 20s
+# are not well tuned, and more than 100 is a bug in the calculation.
 _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 
 
 def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose model names occur on a page.
 
-    The result is empty if the page also names unknown accelerators, or number formats below 16
-    bits, because the page's TFLOPs may then be those of other accelerators or formats.
+    Names of fewer than 4 characters are ignored: e.g. T4 may mean table 4. The result is empty if
+    the page also names unknown accelerators, or number formats below 16 bits. The page's TFLOPs
+    may then be those of other accelerators or formats.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -133,7 +134,7 @@ def _highest_peak(gpus: Sequence[Gpu], precision: str | None) -> float | None:
 
 
 def _names_of(precision: str | None) -> frozenset[str]:
-    """Return the precisions whose peak may apply to a row's number format, e.g. to FP8-MX.
+    """Return the precisions whose peak may apply to a number format, e.g. `fp8` for `FP8-MX`.
 
     The result is empty if the number format is not known.
     """

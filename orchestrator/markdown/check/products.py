@@ -11,7 +11,7 @@ from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.printed_numbers import exact_count
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
-# Other ways to part a run over GPUs: if a table has one, tensor · pipeline · data is not all.
+# Other kinds of parallelism: with one, there may be more GPUs than tensor · pipeline · data.
 _OTHER_PARALLELISM = re.compile(
     r"(?:cp|ep|sp|etp|vpp|context|expert|sequence)[ _-]*(?:parallel\w*|size|degree)*"
     r"(?:[ _-]*(?:size|degree))?",
@@ -48,7 +48,7 @@ def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     )
     world = row.numbers.get(Meaning.WORLD_SIZE)
     per_row = math.prod(factor.whole for factor in factors if factor)
-    # With nodes next to them, "GPUs" may be those of one node.
+    # If a table has a column of nodes, its column "GPUs" may be the GPUs of one node.
     if not (nodes and world and nodes.whole * world.whole == per_row):
         yield from _product(
             row,
@@ -103,7 +103,8 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
     versions refuse a pipeline size that is too large. Returns "" if this reduction does not
     explain the sizes in the row.
 
-    world: the number of GPUs. factors: the tensor, pipeline and data-parallel size, and others.
+    world: the number of GPUs. factors: the tensor, pipeline and data-parallel size, and a fourth
+    item if the table has other kinds of parallelism.
     """
     tensor, pipeline, data_parallel, *others = factors
     if world is None or tensor is None or pipeline is None or others:
@@ -121,8 +122,9 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
     """Compute the data-parallel size of a row: GPUs / (tensor size · pipeline size).
 
-    Returns None if one of these sizes is unknown, if the result is not an integer, if the row gives
-    the number of nodes, or if the table has other kinds of parallelism.
+    Returns None if one of these numbers is unknown, if the result is not an integer, or if the
+    table has other kinds of parallelism. Returns None, too, if the row gives the number of nodes,
+    because its number of GPUs may then be that of one node.
     """
     world, tensor, pipeline = (
         row.numbers.get(meaning)

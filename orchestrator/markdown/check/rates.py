@@ -11,7 +11,7 @@ from orchestrator.markdown.meaning.printed_numbers import NumberRange
 from orchestrator.markdown.meaning.units import Quantity
 
 HALF = Fraction(1, 2)
-# The mean of rates is not the rate of the mean time: such averages differ by this part at most.
+# The mean of rates is not the rate of the mean time: they differ by at most this part.
 _AVERAGES = Fraction(1, 100)
 
 
@@ -23,7 +23,7 @@ class Rate(NamedTuple):
 
 
 def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
-    """Compute sequences per second from every time in a row, and from every rate in it.
+    """Compute sequences per second from every time and every rate in a row.
 
     A time or a rate is left out if the row lacks a size that the computation needs, e.g. the global
     batch size. units: the possible rounding error of a printed number, in units of its last digit.
@@ -63,7 +63,7 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
         other_speed = other.sequences_per_second
         if first_speed.meets(other_speed):
             continue
-        # A rate may be of one GPU without saying so.
+        # A rate may be of one GPU although its column does not state this.
         if world and any(
             (each * world.printed.interval()).meets(rest)
             for number, each, rest in (

@@ -32,7 +32,7 @@ def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find a printed model size that contradicts the layers and the hidden size in the same row.
 
     The printed size is in 10**9 parameters. It is compared with a GPT-2 that has these layers
-    and this hidden size. So the row must be of a GPT. The embeddings may be counted once
+    and this hidden size. So only rows about GPTs can be checked. The embeddings may be counted once
     (tied), twice or not at all, because pages differ in this.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
@@ -49,7 +49,7 @@ def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
         ModelShape(layers.whole, hidden.whole, 1, many, seq_length).parameters(many)
         for many in (usual, largest)
     )
-    # Without embeddings, biases and norms it is the least that people print.
+    # The smallest size that people print is without embeddings, biases and norms.
     shape = NumberRange(Fraction(12 * layers.whole * hidden.whole**2), Fraction(high))
     printed = size.printed.interval()
     if printed.meets(shape):

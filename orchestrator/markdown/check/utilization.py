@@ -1,7 +1,7 @@
 """Check MFU and HFU against the TFLOPs of their rows and the peak of the GPU.
 
-TFLOPs divided by MFU are the peak that a page used. It must be a peak of the GPU, and the
-same in all rows of a table about one GPU.
+TFLOPs divided by MFU are the peak that a page used. This peak must be one of the GPU's peaks,
+and the same in all rows of a table about one GPU.
 
 HFU counts recomputation, and MFU does not. If a column's title is only "TFLOPs", it does
 not show whether its numbers count recomputation. Recomputation adds up to a third to the
@@ -21,9 +21,9 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_common
 
-# Peaks are rounded differently: 989, 989.4 and 990 are one.
+# Pages round peaks differently: 989, 989.4 and 990 are the same peak.
 _SLACK = Fraction(1, 100)
-# Layers that run forward once more make four thirds of the model FLOPs, at most.
+# With recomputation, the hardware FLOPs are at most four thirds of the model FLOPs.
 _RECOMPUTED = Fraction(4, 3)
 # The number of rows that must agree before another row is reported as different.
 _ALIKE = 3
@@ -35,9 +35,11 @@ _SPEEDS = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
 class _Share:
     """The MFU or HFU of a row, the row's TFLOPs, and the GPU's peak that follows from both.
 
-    share: the MFU or HFU. peak: the TFLOPs divided by `share`. accepted: the range of peaks that do
-    not contradict this row. It is wider than `peak` if recomputation may be counted in only one of
-    the two numbers.
+    share: the MFU or HFU.
+    peak: the TFLOPs divided by `share`.
+    accepted: the range of peaks that do not contradict this row. It is 1 % wider than `peak` at
+        both ends, because pages round peaks differently. It is even wider if recomputation may be
+        counted in only one of the two numbers.
     """
 
     row: BenchmarkRow
@@ -97,7 +99,7 @@ def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
 
     The implied peak is the row's TFLOPs divided by its MFU or HFU.
 
-    shares: the numbers of rows with the same GPU.
+    shares: the TFLOPs, and the MFU or HFU, of rows with the same GPU.
     """
     if not shares:
         return
@@ -126,5 +128,5 @@ def _meets(share: _Share, peak: Fraction) -> bool:
 
 
 def _gpu_words(row: BenchmarkRow) -> str:
-    """Return the GPU's name in a row without the number of GPUs: `v5p` of `v5p-128`."""
+    """Return a row's GPU in lower case, without the number of GPUs, e.g. `v5p` for `v5p-128`."""
     return (row.gpu_name or "").split("-")[0].split("x ")[-1].strip().lower()

@@ -25,13 +25,13 @@ def heading(line: str) -> str | None:
     if match is None:
         return None
     text = (match["text"] or "").strip()
-    # Signs at its end close it if a blank parts them from the text.
+    # `#` signs at the end are markup if a blank separates them from the text.
     closed = text.rstrip("#")
     return closed.rstrip() if closed[-1:] in ("", " ", "\t") else text
 
 
 def heading_level(line: str) -> int:
-    """Return the level of a heading line; the highest level is 1."""
+    """Return the level of a heading line, e.g. 2 for `## Results`; the highest level is 1."""
     if html := _HTML_HEADING.fullmatch(line):
         return int(html["level"])
     return len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#"))

@@ -18,10 +18,10 @@ _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE
 )
 _TABLE = re.compile(rb"<(?P<closing>/?)table\b", re.IGNORECASE)
-# In markdown, a table begins a line, or follows only tags there: elsewhere it may be code.
+# In markdown, only tags may come before a table on its line; after other text, it may be code.
 _BEFORE = re.compile(rb"[ \t]*(?:<[^<>\n]*>[ \t]*)*")
 _TAG = re.compile(r"<[^<>]*>")
-# Tags that are a blank to a reader; of others, the text of both sides is joined.
+# Tags that a reader sees as a blank. For other tags, the texts before and after are joined.
 _BREAK = re.compile(r"<\s*/?\s*(?:br|p|div|li|ul|ol)\b[^<>]*>", re.IGNORECASE)
 _BLANKS = re.compile(r"\s+")
 # More than this is an attack, or a mistake.
@@ -67,7 +67,7 @@ class HtmlRow:
 
     @property
     def content(self) -> bytes:
-        """The texts of all cells of the row, joined."""
+        """The texts of all cells of the row, joined by `|`."""
         return b"|".join(self.raw_cells)
 
 
@@ -113,7 +113,7 @@ def html_tables(data: bytes, covered: Sequence[tuple[int, int]]) -> Iterator[Htm
 
 
 def _masked(data: bytes, covered: Sequence[tuple[int, int]]) -> bytes:
-    """Return a document of the same length with blanks in place of code and comments."""
+    """Return a document of the same length, with blanks in place of `covered` and of comments."""
     parts = bytearray(data)
     comments = [match.span() for match in _COMMENT.finditer(data)]
     for begin, end in (*covered, *comments):
@@ -123,7 +123,7 @@ def _masked(data: bytes, covered: Sequence[tuple[int, int]]) -> bytes:
 
 def _read(data: bytes, masked: bytes, begin: int, end: int) -> Iterator[HtmlTable]:
     parser = _Parser()
-    # One character for each byte, so that places in the text are places in the bytes. The parser
+    # One character for each byte, so that offsets in the text are offsets in the bytes. The parser
     # raises errors for declarations, which a table does not need.
     text = masked[begin:end].decode("latin-1").replace("<!", "  ").replace("<?", "  ")
     parser.feed(text)
@@ -192,12 +192,12 @@ class _Parser(HTMLParser):
         self._in_head = False
 
     def feed(self, data: str) -> None:
-        """Read the text of a whole table; it is called once."""
+        """Read the text of a whole table. This method is called only once."""
         self._lines += [match.end() for match in re.finditer("\n", data)]
         super().feed(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a row or a cell; this ends the row or cell before it."""
+        """Begin the row or the cell of a tag, and end the cell before it."""
         if tag == "thead":
             self._in_head = True
         elif tag in {"tbody", "tfoot"}:

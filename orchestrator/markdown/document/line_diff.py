@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-# Unchanged lines around a change, as many as `diff -u` prints.
+# How many unchanged lines are printed around a change; `diff -u` prints as many.
 _CONTEXT = 3
 
 
@@ -10,6 +10,8 @@ def line_diff(old: bytes, new: bytes, name: str) -> Iterator[bytes]:
     """Yield the lines of a unified diff, none if the documents are the same.
 
     Both documents have the same number of lines, so one pass over them is enough.
+
+    name: the name of both documents in the diff.
     """
     before, after = _lines(old), _lines(new)
     changed = [
@@ -40,6 +42,8 @@ def _lines(data: bytes) -> list[bytes]:
 
 def _hunks(changed: Sequence[int], lines: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of lines that contain the changed lines and a few unchanged lines around them.
+
+    A range is the index of its first line, and the index of the line after its last line.
 
     changed: the indices of the changed lines. lines: how many lines the document has.
     """

@@ -5,14 +5,14 @@ import re
 from orchestrator.common.text import printable
 
 _LINK = re.compile(r"(?<!\\)!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
-# Signs in pairs, around something; a single one, as in ~129 or 2 * 3, is text.
+# Pairs of signs around a text. A single sign, as in ~129 or 2 * 3, is part of the text.
 _PAIRED = re.compile(
     r"(?<!\\)(?P<sign>\*\*|~~|`{1,3}|\*|(?P<low>(?<!\w)__?))(?=\S)"
     r"(?P<text>[^*`~]{1,300}?)(?<=[^\s\\])(?P=sign)(?(low)(?!\w))"
 )
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# Emphasis within emphasis within a link: cells are not nested more deeply.
+# How deep markup is nested in cells at most: emphasis within emphasis within a link.
 _DEPTH = 3
 
 

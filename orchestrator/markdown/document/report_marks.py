@@ -45,8 +45,8 @@ def marks(name: str) -> tuple[str, str]:
 def with_report(page: bytes, name: str, text: str) -> bytes:
     """Return a page with `text` between the two comments for the report of a campaign.
 
-    The text gets a blank line before and after it, and the page's line endings. All other bytes of
-    the page stay. Raises UserError if the page lacks one or both comments.
+    A blank line is added before and after the text, and the text gets the line endings of the page.
+    All other bytes of the page stay. Raises UserError if the page lacks one or both comments.
     """
     edits: list[Edit] = []
     opened: _Mark | None = None

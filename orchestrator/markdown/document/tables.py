@@ -1,9 +1,10 @@
 """Read the tables of a markdown document, with the byte offset of each cell.
 
-A table is what GitHub shows as a table. It is a row of titles, a row of dashes with as many cells,
-and all lines up to a blank line or another block of markdown; or it is an HTML table. Tables within
-code, HTML comments or preformatted text count as text. Documents stay bytes, whatever their
-encoding, so that one cell can be replaced without a change of any other byte.
+A table is what GitHub shows as a table: an HTML table, or a table in markdown. A markdown table has
+a row of titles and a row of dashes, both with the same number of cells. Its other rows are all
+lines up to a blank line or another block of markdown. Tables within code, HTML comments or
+preformatted text count as text. Documents stay bytes, whatever their encoding, so that one cell
+can be replaced without a change of any other byte.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from orchestrator.markdown.document.html_tables import HtmlRow, HtmlTable, html_tables
 
-# A byte-order mark, signs of quotes and list items; possessive, for a line may be all blanks.
+# A byte-order mark, signs of quotes and list items. Possessive: a line may have only blanks.
 _MARKERS = rb"(?:\xef\xbb\xbf)?[ \t]*+(?:(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])[ \t]*+)*+"
 _BLOCK = re.compile(
     rb"^(?P<prefix>" + _MARKERS + rb")(?:"
@@ -27,7 +28,7 @@ _PREFIX = re.compile(_MARKERS)
 _QUOTE = re.compile(rb"[ \t]*+(?:>[ \t]*+)*+")
 _NO_QUOTE = rb"^(?![ \t]*+>)"
 _DASHES = re.compile(rb"[ \t]*+:?-++:?[ \t]*+")
-# A line that is not a row, though it follows one.
+# A line that is not a row, although it is directly below a row.
 _OTHER_BLOCK = re.compile(
     rb"\s*+(?:$|#{1,6}(?:\s|$)|```|~~~|(?:[-*+]|\d{1,9}[.)])[ \t]"
     rb"|<(?:!--|/?(?:center|details|div|h[1-6r]|p|pre|summary|table)\b))",
@@ -36,7 +37,7 @@ _OTHER_BLOCK = re.compile(
 _ITEM = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _CELL = re.compile(rb"(?:[^\\|]++|\\.?)*+", re.DOTALL)
 _CELL_SPARING_CODE = re.compile(rb"(?:[^\\|`]++|\\.?|(`++).+?(?<!`)\1(?!`)|`++)*+", re.DOTALL)
-# How far up the list item is looked for to which an indented table belongs.
+# How many lines up to search for the list item to which an indented table belongs.
 _LINES_UP = 500
 
 
@@ -183,7 +184,7 @@ def read_document(data: bytes) -> Document:
     """Return the tables, code, comments and raw HTML of a document. Any bytes are accepted."""
     blocks = list(_blocks(data))
     covered = [(block.begin, block.end) for block in blocks]
-    # A table of markdown within one of HTML is read, and the other is layout.
+    # If an HTML table contains a markdown table, only the markdown table is read.
     html = [
         table
         for table in html_tables(data, covered)
@@ -208,7 +209,7 @@ class Edit(NamedTuple):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """Apply edits to a document; they are in order and do not overlap."""
+    """Return a document with the edits applied. They must be in order, and must not overlap."""
     parts: list[bytes] = []
     position = 0
     for edit in edits:
@@ -243,7 +244,7 @@ def _next_line(data: bytes, position: int) -> int:
 def _end(data: bytes, match: "re.Match[bytes]") -> int:
     """Return the offset at which code, a comment or raw HTML ends.
 
-    If it is not closed, it ends at the end of the document.
+    If it is not closed, it ends with the quote that contains it, or at the end of the document.
     """
     fence, raw = match["fence"], match["raw"]
     if fence:

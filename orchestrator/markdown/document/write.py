@@ -17,7 +17,7 @@ def overwrite(path: Path, data: bytes) -> None:
     """
     real = path.resolve(strict=True)
     before = real.stat()
-    # Nobody may read meanwhile what only the owner may read; Path.open takes no opener.
+    # At first, only the owner may read the temporary file. Path.open has no argument `opener`.
     with replacing(real) as temporary, open(temporary, "xb", opener=_open_private) as file:
         file.write(data)
         file.flush()

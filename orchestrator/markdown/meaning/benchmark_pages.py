@@ -16,7 +16,10 @@ from orchestrator.markdown.meaning.notes import read_notes, read_sections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkTable:
-    """A table: its name on the page, its columns, its rows, and the GPU of its runs."""
+    """A table: its name on the page, its columns, its rows, and the GPU of its runs.
+
+    gpu: the GPU's name in a settings comment above the table; None without one.
+    """
 
     name: str
     columns: BenchmarkColumns
@@ -34,7 +37,7 @@ class BenchmarkPage:
 
 
 def read_page(data: bytes) -> BenchmarkPage:
-    """Return the tables of a markdown document; blank rows are left out.
+    """Return a page with its first heading and its tables; blank rows are left out.
 
     Raises UserError if a comment contains an invalid setting.
     """

@@ -54,9 +54,9 @@ _NAMES = {
     Meaning.PACE: "the time per iteration",
     Meaning.PADDED_VOCAB_SIZE: "the vocabulary size",
 }
-# The cells of a row that name it in a message, and how much of each.
+# How many cells of a row a message contains, and how many characters of each.
 _NAMING_CELLS, _NAMING_LENGTH = 2, 24
-# A share above this is in per cent, even without a sign.
+# A larger MFU or HFU is in percent, even without a percent sign.
 _MOST = 2
 _DIGIT = re.compile(rb"[0-9]")
 _SHARES = (Meaning.MFU, Meaning.HFU)
@@ -76,7 +76,7 @@ _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", 
 
 
 class NotInTableError(NotUnderstoodError):
-    """No row can give the requested number: the table has no column for it, or several columns."""
+    """Raised if a table has no column for the requested number, or several columns for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class BenchmarkColumns:
 class RowNumber:
     """A number of a row: the title of its column, its cell, and the printed number.
 
-    line: the line of the note that contains the number; None if a cell of the row contains it.
+    line: the line of the note that contains the number; None if the number is not from a note.
     per_gpu: whether the number is a rate of one GPU.
     """
 
@@ -170,7 +170,7 @@ class BenchmarkRow:
     ordinal: the row's number in the table, from 1.
 
     Every method that returns a number raises NotUnderstoodError if a cell does not contain what
-    its column's title states, and NotInTableError if no column has the number.
+    its column's title states. It raises NotInTableError if no column has the number.
     """
 
     columns: BenchmarkColumns
@@ -190,7 +190,7 @@ class BenchmarkRow:
 
     @property
     def name(self) -> str:
-        """How a message names the row: its number and its first cells."""
+        """The row's name in messages: its number and its first cells."""
         if self.has_extra_cells:
             return f"row {self.ordinal}"
         filled = [text for text in map(cell_text, self.raw_cells) if not is_blank(text)]
@@ -237,7 +237,9 @@ class BenchmarkRow:
     def gpu_name(self) -> str | None:
         """The GPU's name from the row's cell for GPUs, or else from a heading.
 
-        Such a heading has the form `System: ...`; the nearest one above the table counts.
+        The heading has the form `System: NAME`, `Hardware: NAME` or `GPU: NAME`. If several
+        headings have such a form, the nearest one above the table is used. The result is None if no
+        GPU is named, or if several cells of the row name one.
         """
         return self._named(Meaning.GPU, _SYSTEM_HEADING, lambda _: False)
 
@@ -245,13 +247,15 @@ class BenchmarkRow:
     def precision(self) -> str | None:
         """The number format from the row's cell for it, or else from a heading.
 
-        Such a heading has the form `Precision: ...`; the nearest one above the table counts.
+        The heading has the form `Precision: NAME`. If several headings have this form, the nearest
+        one above the table is used. The result is None if no number format is named, or if several
+        cells of the row name one.
         """
         return self._named(Meaning.PRECISION, _PRECISION_HEADING, lambda _: False)
 
     @cached_property
     def trains_adapters(self) -> bool:
-        """Whether a cell or a heading says that only adapters (LoRA) are trained."""
+        """Whether a cell or a heading names LoRA or PEFT, so that only adapters are trained."""
         texts = (*self.columns.headings, *map(cell_text, self.raw_cells))
         return any(map(_ADAPTERS.search, texts))
 
@@ -292,7 +296,8 @@ class BenchmarkRow:
     def world_size(self) -> int:
         """Return the number of GPUs, as printed or as a product.
 
-        The product is nodes · GPUs per node, or else DP · TP · PP.
+        The product is nodes · GPUs per node, or else DP · TP · PP (and · CP, if the table has this
+        size). Without these sizes, the number is read from the cell for GPUs, e.g. `64 V100`.
         """
         columns = self.columns
         if columns.has(Meaning.WORLD_SIZE):
@@ -498,7 +503,7 @@ def plain(text: str) -> str:
     return printable(without_markup(text))
 
 
-# A page has the same sizes and counts in row after row; each row has its own time.
+# Sizes and counts are cached, because many rows of a page have the same ones. Times differ.
 @lru_cache(maxsize=4096)
 def _counted(raw: bytes, _unit: Unit | None) -> int:
     return read_count(cell_text(raw))

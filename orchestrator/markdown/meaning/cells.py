@@ -45,7 +45,7 @@ LONGEST = 100
 
 
 class NotUnderstoodError(ValueError):
-    """The cell does not contain the number that its column should have."""
+    """Raised if a cell does not contain the number that its column should have."""
 
 
 class Pace(NamedTuple):
@@ -77,8 +77,9 @@ def as_number(text: str) -> float:
 def read_parameters(text: str, unit: Unit | None = None) -> int:
     """Return the number of parameters in a cell such as `7.5B`, `350M` or `GPT-2 XL (1.5B)`.
 
-    unit: the unit in the title, for cells without a unit. If both lack a unit, 52 means 52B. Raises
-    NotUnderstoodError if the cell contains no size.
+    unit: the unit in the title, for cells without a unit. If both lack a unit, 52 means 52B, and a
+    number of at least 10**6 is the number of parameters itself. Raises NotUnderstoodError if the
+    cell contains no size.
     """
     plain = _plain(text)
     match = _SIZE.fullmatch(plain)

@@ -19,8 +19,8 @@ class Meaning(StrEnum):
     """The meaning of a column.
 
     PACE: a time per iteration or a rate; the unit, in the title or in the cells, decides which.
-    MODEL: a name that may contain the size, `GPT-2 XL (1.5B)`.
-    GPU: the GPU's name, `V100`; people also write the number of GPUs there.
+    MODEL: a name that may contain the size, e.g. `GPT-2 XL (1.5B)`.
+    GPU: the GPU's name, e.g. `V100`; people also write the number of GPUs in such columns.
     REPORTED_TFLOPS: TFLOPs that a program printed.
     STATISTIC: the spread of measurements, or the number of reports.
     MODEL_TFLOPS_PER_GPU: TFLOPs whose title states that recomputation is not counted.
@@ -87,7 +87,7 @@ _PACES = {
 }
 COLUMN_NAMES = (*(str(meaning) for meaning in Meaning if meaning is not Meaning.PACE), *_PACES)
 
-# Letters and digits of a title decide, in lower case: "Glob-BS", "glob bs" and "GLOB_BS" are one.
+# Only letters and digits of a title count, in lower case: "Glob-BS" and "GLOB_BS" are equal.
 _SPELLINGS = {
     Meaning.PARAMETERS: """size modelsize msize params parameters nparams numparams
         numparameters numberofparameters modelparams modelparameters""",
@@ -145,16 +145,17 @@ _NUMBER_OF = re.compile(r"^(?:#|\u2116)\s*")
 _LONGEST = 100
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _TFLOPS = re.compile(r"t(?:era)?flop(?:s(?!ec))?")
-# Words that a title may have next to TFLOPs and still mean the computed ones.
+# Words that may be next to TFLOPs in the title of a column with computed TFLOPs.
 _PLAIN = re.compile(
     r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|chip|achieved|computed|calculated)*"
 )
 _MODEL = re.compile(rf"model(?P<rest>{_PLAIN.pattern})")
 _REPORTED = re.compile(r"report|log|print|measured|megatron|deepspeed")
 _MEMORY_UNIT = re.compile(r"[kmgt]i?b", re.IGNORECASE)
-# A table with all of these is a report of ours. Elsewhere they may mean anything, as n does.
+# A table with all these titles is a report of teralog. In other tables, e.g. n may mean anything.
 _OURS = frozenset({"step mean (s)", "median (s)", "spread (s)", "n"})
-# The paces of our report: TFLOPs are by the median, by the mean if no step was logged.
+# The times and rates of a teralog report, the best first: TFLOPs are computed from the median, or
+# from the mean if no step was logged.
 _OUR_PACES = (
     "median (s)",
     "step mean (s)",

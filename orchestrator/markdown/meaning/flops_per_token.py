@@ -25,7 +25,8 @@ from orchestrator.model.counting import Keys
 from orchestrator.model.named import NamedModel
 
 _TERA = 10**12
-# Both numbers of a row are averages, each over its own steps; and routers are often left out.
+# The largest accepted relative difference. TFLOP/s and tokens/s may be averages over different
+# steps, and programs often leave out routers.
 SLACK = Fraction(1, 100)
 # The usual count of model FLOPs, for pages without a row that shows another count.
 _USUAL: Keys = "window"
@@ -35,7 +36,7 @@ _USUAL: Keys = "window"
 class RatedRow:
     """A row that names its model, and whose FLOPs per token can be computed.
 
-    group: the same for all rows that should have equal FLOPs per token.
+    group: a key that is equal for all rows that should have equal FLOPs per token.
     model: the published model; None if the named model is unknown.
     tflops: TFLOP/s per GPU.
     rate: the printed number from which `tokens` was computed.
@@ -95,7 +96,7 @@ def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange
 
     Returns None if the speed or a needed size is unknown. Some programs round the sequences per
     second of all GPUs to a whole number before they compute tokens/s per GPU. If the printed
-    tokens/s per GPU may be such a number, the range includes this rounding.
+    tokens/s per GPU may come from such a program, the range includes this rounding error.
     """
     length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
     batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
@@ -128,7 +129,7 @@ def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
     fitting = Counter[Keys]()
     for rated_row in rated:
         counts = {keys: _fits(rated_row, keys) for keys in COUNTED_KEYS}
-        # Without windows, all keys are those of the window.
+        # A row that agrees with every choice does not show which one the page uses.
         if not all(counts.values()):
             fitting.update(keys for keys, fits in counts.items() if fits)
     return max((_USUAL, *COUNTED_KEYS), key=lambda keys: fitting[keys]) if fitting else _USUAL
@@ -169,8 +170,8 @@ def fits_way(rated_row: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
 def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
     """Return the largest number of rows that agree on their FLOPs per token, and the agreed range.
 
-    Rows agree if the FLOPs that follow from their printed, rounded numbers may be equal. At least
-    one row is required.
+    Rows agree if their FLOPs per token are equal, except for the rounding of the printed numbers
+    and a difference of up to 1 %. At least one row is required.
     """
     half = SLACK / 2
     return most_common(

@@ -28,7 +28,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 100
-# A title or a size, and which of the columns of one table that have it.
+# A title or a size, and a number that counts the columns of a table with this title or size.
 _Key = tuple[str | Meaning, int]
 
 
@@ -47,7 +47,7 @@ class JoinedColumn:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether most cells of the column are numbers."""
+        """Whether most cells of the column are numbers; cells without a value do not count."""
         numbers = sum(isinstance(value, int | float) for value in self.values)
         return 2 * numbers > sum(value is not None for value in self.values)
 
@@ -97,7 +97,7 @@ def join_tables(page: BenchmarkPage) -> JoinedTables:
 def _keyed(columns: BenchmarkColumns) -> Iterator[tuple[_Key, TableColumn]]:
     seen = Counter[str | Meaning]()
     for column in columns.in_order:
-        # A unit in a title is of its own column.
+        # A column with a unit in its title is joined only with columns of the same title.
         is_size = column.meaning in SIZES and column.unit is None
         name = column.meaning if is_size and column.meaning else without_markup(column.title)
         seen[name] += 1

@@ -28,7 +28,7 @@ _NOISE = re.compile(
     r"|performance|benchmarks?|results|numbers|throughput"
 )
 _BILLIONS = {"b": 1.0, "m": 1e-3, "t": 1e3}
-# By so much may a size in a name differ from the published number of parameters.
+# The largest relative difference between a size in a name and the published one.
 _ABOUT = 0.06
 
 

@@ -77,7 +77,7 @@ class TableNotes(NamedTuple):
 
 _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
 _STATED = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
-# Text that may follow a number that holds for all rows.
+# Text that may follow a number that applies to all rows.
 _NUMBER = re.compile(
     r"(?P<number>\d{1,18})\b"
     r"(?!.*\b(?:but|except|other|save|unless)\b)"
@@ -98,7 +98,7 @@ def as_notes(constants: Mapping[Meaning, int]) -> dict[Meaning, Note]:
 
 
 def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> list[TableNotes]:
-    """Return the page's notes about each table of a document, in order.
+    """Return the page's notes about each table of a document, in the order of the tables.
 
     Comments with settings take precedence over lists. Raises UserError if a comment contains an
     invalid setting.
@@ -124,7 +124,7 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
 def read_sections(data: bytes, document: Document) -> list[Section]:
     """Return the part of a document above its first heading, and the part below each heading.
 
-    If list items of a section give different values for a size, the section has no such size.
+    If list items of a section give different values for a size, `sizes` of the section lacks it.
     """
     sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
@@ -146,7 +146,7 @@ def read_sections(data: bytes, document: Document) -> list[Section]:
 
 def _notes(number: int, line: str) -> Iterator[tuple[Meaning, Note]]:
     item = _ITEM.match(line) if len(line) <= _LONGEST else None
-    # A star may be a product's, so that it is not taken for markup.
+    # Stars stay in the text, because they may be multiplication signs.
     match = _STATED.fullmatch(item["text"].replace("`", "").strip()) if item else None
     meaning = _size(match["name"]) if match else None
     if match is None or meaning is None:

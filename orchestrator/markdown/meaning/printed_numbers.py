@@ -9,7 +9,7 @@ from orchestrator.markdown.meaning.cells import LONGEST, NUMERAL
 from orchestrator.markdown.meaning.columns import without_markup
 
 _NUMBER = re.compile(rf"(?:{NUMERAL})(?:e[+-]?\d\d?(?!\w))?", re.IGNORECASE)
-# Units are a thousandth, sixty or a billion of one another; what floats add to that is dropped.
+# Units differ by factors such as 1/1000, 60 or 10**9. Larger denominators are errors of floats.
 _LARGEST_DENOMINATOR = 10**6
 _SCALES = {
     *(Fraction(1000) ** power for power in range(-2, 5)),
@@ -21,7 +21,7 @@ _SCALES = {
 class NumberRange:
     """All numbers from `low` to `high`.
 
-    Both must be above zero if ranges are multiplied or divided.
+    `low` and `high` must be above zero if ranges are multiplied or divided.
     """
 
     low: Fraction
@@ -80,7 +80,9 @@ def exact_count(value: int) -> Printed:
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell, with the value of 1 in its last digit; None without a number.
+    """Return the number in a cell, with the value of 1 in its last digit.
+
+    Returns None if the cell contains no number, or only 0.
 
     value: the cell's full value with its unit, e.g. 7.5e9 for `7.5B`. If the cell has several
     numbers, the result is the one from which `value` was computed, e.g. the last number in

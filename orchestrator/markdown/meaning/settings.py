@@ -43,10 +43,10 @@ class PageSettings:
     constants: numbers for tables that have no column for them.
     columns: meanings of columns whose titles do not show the meaning; the keys are the `title_key`
         of the titles.
-    attention: which keys of the attention (as in queries, keys and values) count in published
-        models: all keys, those in a window, or those of the causal mask. None: the choice that
-        matches most rows of the page.
-    ways: how to count each published model, according to the rows of the page.
+    attention: which attention keys are counted in published models: all keys, those in a window, or
+        those that the causal mask leaves. None: the choice that agrees with most rows of the page.
+    ways: for each published model on the page, the way to count FLOPs with which most of its rows
+        agree.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -87,7 +87,7 @@ KEYS = (
     *(meaning.value for meaning in CONSTANTS),
 )
 
-# Fields that no comment sets by their own name.
+# Fields whose names are not settings in comments.
 _NO_SETTINGS = ("constants", "columns", "ways")
 _COMMENT = re.compile(r"<!--\s*teralog\s*:(?P<settings>.*?)(?:-->|\Z)", re.DOTALL)
 _SETTING = re.compile(

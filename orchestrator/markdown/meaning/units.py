@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Quantity(StrEnum):
-    """The quantities that a number with a unit may state."""
+    """The quantity that a number with a unit states, e.g. `tokens_per_second`."""
 
     STEP_SECONDS = "step_seconds"
     SAMPLES_PER_SECOND = "samples_per_second"
@@ -57,7 +57,7 @@ _WORDS_OF_SIZE = re.compile(r"\s*\b(?:of\s+)?(?:params?|parameters)\b")
 
 @cache
 def pace_unit(text: str) -> Unit | None:
-    """Return the unit of a time or a rate such as `s/it`, `ms`, `samples/sec` or `tokens/s/GPU`."""
+    """Return the unit of a time or a rate, e.g. `ms` or `tokens/s/GPU`; None for other texts."""
     words = _PER.split(text.strip().lower())
     parts = [part for word in words for part in _PER.split(_SHORT.get(word, word))]
     per_gpu = any(part in _GPU for part in parts[1:])
@@ -74,7 +74,7 @@ def pace_unit(text: str) -> Unit | None:
 
 @cache
 def size_unit(text: str) -> Unit | None:
-    """Return the unit of a number of parameters, e.g. `B`, `M params` or `billions`."""
+    """Return the unit of a number of parameters, e.g. `M params`; None for other texts."""
     scale = _PARAMETERS.get(_WORDS_OF_SIZE.sub("", text.strip().lower()))
     return Unit(Quantity.PARAMETERS, scale) if scale else None
 

@@ -7,8 +7,8 @@ from the model's description. Each difference is known from a program:
   PaLM's appendix B and torchtitan count all pairs;
 - older versions of Megatron core and Megatron-Bridge counted only two matrices in gated experts,
   and ignored attention windows;
-- Megatron core and Megatron-Bridge count Mamba with an inner width of twice the hidden size,
-  whatever the heads are, and with 7 operations per state;
+- Megatron core and Megatron-Bridge count Mamba with 7 operations per state, and with an inner width
+  of twice the hidden size, even if the layer has another inner width;
 - 6N, six FLOPs per parameter and token, counts no attention;
 - some programs count the embedding as if it were a matrix product.
 """
@@ -51,9 +51,10 @@ class Difference:
     change: returns the model that the program assumes, e.g. one without attention windows.
     counts: returns whether the program counts a term.
     adds: returns FLOPs per token that the program adds to its count.
-    frozen: whether the gradients of weights are not counted.
-    recomputes: whether layers run forward a second time.
-    one_backward: whether the backward pass costs as much as the forward pass, not twice as much.
+    frozen: True if the program leaves out the gradients of weights.
+    recomputes: whether the program counts a second forward pass of the layers.
+    one_backward: True if the program counts the backward pass like one forward pass, False if it
+        counts the backward pass like two.
     """
 
     words: str
@@ -179,7 +180,7 @@ class Way:
 
     @property
     def words(self) -> str:
-        """The counted attention keys, in words, and whether prediction heads are counted."""
+        """A text with the counted attention keys and, if it is counted, the prediction layer."""
         return _KEYS_IN_WORDS[self.keys] + (
             ", with its layer of multi-token prediction" if self.predicting else ""
         )
@@ -195,7 +196,8 @@ class Way:
 def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
     """Return the ways that count all parts of a model according to its description.
 
-    There are two for a model that is trained with multi-token prediction: without and with it.
+    For a model that is trained with multi-token prediction, there are two ways: one without the
+    layer of multi-token prediction, and one with this layer.
     """
     plain = (Way(keys),)
     predicts = named.config.get("model_type") in _PREDICTING

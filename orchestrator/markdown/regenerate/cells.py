@@ -51,8 +51,7 @@ class NumberInCell(NamedTuple):
 
         is_share: whether the number is a fraction of one, e.g. an MFU. in_percent: whether the
         column's title says percent. A fraction is written in percent if the title says so or the
-        cell has `%`. Raises NotUnderstoodError if a number above 1 should be a fraction, but is
-        not in percent.
+        cell has `%`. Raises NotUnderstoodError if a fraction that is not in percent is above 1.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
@@ -118,7 +117,7 @@ class ColumnForm:
 
 
 def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form | None:
-    """Return the most frequent number format of some cells, or None without numbers."""
+    """Return the most frequent number format of some cells; None if no cell has a number."""
     forms: Counter[Form] = Counter()
     for raw in raws:
         # A text without a number has no format.
@@ -133,7 +132,8 @@ def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -
 
     To keep the cell's width, blanks are added or removed on the side that has more blanks. If both
     sides have equally many, the left side is used if `to_right` (the column is right-aligned),
-    otherwise the right side. One blank is kept at each pipe that had one.
+    otherwise the right side. If too few blanks can be removed there, blanks on the other side are
+    removed, too. One blank is kept at each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]
     grown = len(new) - len(raw[begin:end].decode("utf-8", "replace"))

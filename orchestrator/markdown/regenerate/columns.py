@@ -36,9 +36,11 @@ _IN_PERCENT = Form(decimals=1, scale=100, sign="%")
 class Computed:
     """A column that teralog computes.
 
-    title: the title of a new column. form: the format of its numbers, if no cell shows it. value:
-    computes the number of a row, or raises NotUnderstoodError. is_in: returns whether a table has
-    the column already. is_share: whether the number is a fraction of one, shown in percent.
+    title: the title of a new column.
+    form: the format of the column's numbers, if no cell shows it.
+    value: computes the number of a row, or raises NotUnderstoodError.
+    is_in: returns whether a column of a table already contains these numbers.
+    is_share: whether the number is a fraction of one, shown in percent.
     """
 
     title: str
@@ -80,8 +82,10 @@ def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
 def _published_tflops(row: BenchmarkRow, settings: PageSettings) -> float | None:
     """Return the model TFLOPs of a row, from its speed and the description of its model.
 
-    If the row already has these TFLOPs, rounded correctly, the row's own number is returned.
-    Returns None if the row names no published model, or has no speed that gives tokens/s per GPU.
+    If the number in the row differs from these TFLOPs by at most 1 %, apart from rounding, the
+    number in the row is returned: its TFLOPs and its speed may be means over different steps.
+    Returns None if the row names no published model, or has no speed that gives tokens/s per
+    GPU.
     """
     model, speed = row.model, tokens_per_second_per_gpu(row)
     length = row.numbers.get(Meaning.SEQ_LENGTH)

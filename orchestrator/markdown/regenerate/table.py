@@ -21,7 +21,7 @@ from orchestrator.markdown.regenerate.columns import COMPUTED, Computed
 
 _DIGIT = re.compile(rb"[0-9]")
 _TFLOPS = (COMPUTED["tflops"], COMPUTED["model_tflops"])
-# No machine has as many TFLOPs or tokens per second: the row was misread.
+# No machine has so many TFLOPs or tokens per second. A larger number means that a row was misread.
 _ABSURD = 1e12
 
 
@@ -49,7 +49,8 @@ class RegeneratedTable:
     changes: the cells whose content changed, except those of new columns.
     rows: how many rows were computed.
     new_columns: how many columns were added.
-    unclear: rows that look like results but could not be parsed, or the whole table, and why.
+    unclear: a remark for each row that looks like a result but could not be parsed, or one remark
+        for the whole table.
     notes: information for the user that is not an error.
     """
 
@@ -173,7 +174,7 @@ def _results(
     for row in benchmark_rows(table, columns):
         raws = row.raw_cells
         result_cells = [raws[index] for index in telling if index < len(raws)]
-        # A row without a number here holds no result: a separator, OOM.
+        # A row without a number in these cells has no result, e.g. a separator or OOM.
         if not any(map(_DIGIT.search, result_cells)):
             continue
         try:
@@ -297,6 +298,6 @@ def _new_columns(
             if end < row.begin + len(row.content):
                 added = "".join(f"| {text} " for text in texts)
             else:
-                # No pipe ends the row; blanks at its end would break the line.
+                # No pipe ends the row. Blanks at its end would be a line break in markdown.
                 added = "".join(f" | {text}" for text in texts).rstrip()
             yield Edit(end, end, added.encode())
