@@ -5,10 +5,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-# At most 18 digits fit any counter, and keep int() from refusing a line of garbage.
+# 18 digits are enough for any counter. int() refuses texts with thousands of digits.
 COUNT = r"[0-9]{1,18}"
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|inf|nan)"
-# A printed number ends here: what follows would make another number of it.
+# A printed number ends here: no more digits and no exponent follow it.
 NUMBER_ENDS = r"(?!\.?[0-9]|[eE][-+]?[0-9])"
 
 _COUNT = re.compile(COUNT)
@@ -85,8 +85,8 @@ _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 def is_quoted(text: str) -> bool:
     """Return whether a text is a comment in a script, or a command printed by `set -x`.
 
-    If such a text looks like a step report, e.g. `# iteration 1/ 10 | …`, the report must not
-    count, because no training program printed it.
+    Such a text may look like a step report, e.g. `# iteration 1/ 10 | …`. It must not count as a
+    report, because no training program printed it.
     """
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 

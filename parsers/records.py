@@ -20,7 +20,7 @@ class Step:
     iterations: the number of iterations of the run.
     step_seconds: duration of an iteration, or the mean over several.
     log_interval: the number of iterations, up to this one, over which `step_seconds` is the mean.
-        It is 1 if a program times each iteration separately. Otherwise lines do not contain it, and
+        It is 1 if a program times each iteration separately. If the line alone does not show it,
         `merged_steps` computes it from the reports before and after.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
@@ -141,7 +141,7 @@ class UsageSource(StrEnum):
 
     TORCH = "torch"  # its allocator, of one process
     DEEPSPEED = "deepspeed"  # likewise, and the node's memory
-    ONEFLOW = "oneflow"  # the whole device, sampled next to its benchmark
+    ONEFLOW = "oneflow"  # the whole device, sampled while its benchmark runs
     NVIDIA_SMI = "nvidia-smi"  # the whole device
 
 
@@ -264,7 +264,7 @@ class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"
     HOST_OUT_OF_MEMORY = "host_out_of_memory"
-    NAN_LOSS = "nan_loss"  # the last loss is nan or inf, or the program gave up for it
+    NAN_LOSS = "nan_loss"  # the last loss is nan or inf, or the program gave up because of it
     TIME_LIMIT = "time_limit"
     PREEMPTED = "preempted"
     NODE_FAILURE = "node_failure"
@@ -273,7 +273,7 @@ class OutcomeKind(StrEnum):
     KILLED = "killed"  # without a line that says why: often the host's memory
     ERROR = "error"  # an exception, or a process that ended badly
     TRUNCATED = "truncated"  # the log of a run stops without an end
-    UNKNOWN = "unknown"  # nothing in the log is of a run
+    UNKNOWN = "unknown"  # the log contains no output of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
 numbers are medians over the reports after the warm-up. Programs count FLOPs by different
-conventions, so TFLOPs are contradicted only if no known convention gives them.
+conventions, so TFLOPs are contradicted only if they are above or below the results of all known
+conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ class Claim:
     computed: the same quantity, computed by teralog.
     formula: how `computed` was computed, with numbers.
     contradicted: whether the two numbers differ by more than rounding can explain.
-    note: a likely reason of the difference; None if unknown.
+    note: a likely reason for the difference; None if unknown.
     """
 
     quantity: str
@@ -138,7 +139,7 @@ Row = Mapping[str, Any]
 
 
 def _rows(summary: RunSummary) -> list[Row]:
-    """Return a row per step report after the warm-up: its rates, its seconds and its batch size."""
+    """Return a row per step report that the run's numbers use: its rates, seconds and batch."""
     names = (*_ROUNDING, "global_batch_size")
     return [
         dict(zip(names, values, strict=True))

@@ -84,7 +84,7 @@ class Figures:
     model_tflops_per_gpu: computed in the same way, but without recomputed products.
     mfu: model_tflops_per_gpu divided by the GPU's dense peak.
     lacking: the options that the user must give to get TFLOPs.
-    uncounted: the reason why no option can give TFLOPs.
+    uncounted: the reason why TFLOPs cannot be computed with any option.
     no_peak: the reason why there is no MFU although there are TFLOPs.
     """
 
@@ -180,9 +180,9 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
     Some conventions count the second forward pass of recomputed layers. If the layers are
-    recomputed, the titles of these conventions end with `, recomputed`. If neither the log nor
-    the user states whether layers are recomputed, the result contains the FLOPs with and
-    without recomputation. The result is empty if the model or its global batch is unknown.
+    recomputed, the titles of these conventions end with `, recomputed`. If it is unknown whether
+    layers are recomputed, the result contains the FLOPs with and without recomputation. The result
+    is empty if the model or its global batch is unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -281,7 +281,7 @@ def _shape(
     missing = [name for name in _SIZES if name not in values]
     if missing:
         return None, tuple(f"--{name.replace('_', '-')}" for name in missing), None
-    # How many heads there are changes no count, as long as keys and values are not grouped.
+    # If keys and values are not grouped, the number of heads does not change any count.
     values.setdefault("num_attention_heads", 1)
     heads, width = values["num_attention_heads"], values["hidden_size"]
     if width % heads:
@@ -311,10 +311,10 @@ def _needs_description(config: Mapping[str, str]) -> bool:
 def _shape_of_arguments(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model that Megatron's arguments in a log describe, with () and None.
+    """Return three values, as `_shape` does: the model in Megatron's arguments, (), and None.
 
-    If the model cannot be described, return None, (), and the reason. The second value, the
-    missing options, is always empty, because no option would help.
+    If these arguments cannot describe the model, returns None, (), and the reason. The second value
+    is for missing options. It is always empty, because no option would help.
     """
     sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
     # Megatron core prints it always; programs with other experts, which take one each, never.
@@ -369,7 +369,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the padded vocabulary size in the log, or else pad the vocabulary as Megatron does."""
+    """Return the padded vocabulary size: from the log, or else computed as Megatron does."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -411,12 +411,12 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU in the log, or the name that the user gave if the log has none.
+    """Return the name of the GPU: from the log, or from the user; None if neither contains it.
 
-    If both names exist, the log's name is returned, except if the user's name is at least as
-    precise. The user's name is at least as precise if teralog knows it, and if all GPUs that it
-    can mean are among those that the log's name can mean. For example, `A100-SXM4` is more
-    precise than `A100`.
+    If both contain a name, the user's name is returned if it is at least as precise, otherwise the
+    log's name. The user's name is at least as precise if two conditions hold: teralog knows it,
+    and the log's name can mean each GPU that the user's name can mean. For example, `A100-SXM4` is
+    more precise than `A100`.
     """
     stated = config.get("gpu")
     if stated is None or given.gpu is None:

@@ -61,8 +61,8 @@ def find_logs(
 ) -> FoundLogs:
     """Return the logs at paths: files, folders with everything below, globs, and `-` for stdin.
 
-    If a path is a folder or a tar archive, only the files in it that have a log's name and are
-    not hidden are returned.
+    From a folder or a tar archive, only files are returned that have a log's name and are not
+    hidden.
 
     unpack_into: a folder for the logs of compressed archives. tell: called with the path of
     each archive before teralog reads the archive, because reading it may take long.

@@ -10,7 +10,8 @@ from parsers.summary.run import RunSummary
 def log_name(summary: RunSummary) -> str:
     """Return the name of a run: the path of its log, e.g. `a.out`.
 
-    If the log has several runs, the second one is called `a.out #1`.
+    Runs are numbered from 0, and the first run of a log has no number in its name. So the second
+    run is called `a.out #1`.
     """
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 

@@ -99,9 +99,9 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
     - a log that the user named contains no run;
     - a log contains no run, but lines that look like step reports and could not be parsed.
 
-    Folders and archives may also contain files that are not logs of trainings. So a file from a
-    folder or an archive with neither a run nor lines like step reports is usually no problem.
-    It is one only if no log contains a run.
+    Folders and archives may also contain files that are not logs of trainings. So a file in them
+    may lack both a run and lines that look like step reports. Such files are a problem only if no
+    log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []

@@ -60,8 +60,8 @@ def record_files(log: Path | str) -> tuple[Path, ...]:
 def recorded_reading(log: Path | str) -> RecordedReading | None:
     """Return what run.json and campaign.json record about the run of a log.
 
-    Returns None if the log is not in a results folder, or if a file is missing. Raises UserError if
-    a file is damaged or cannot be read.
+    Returns None for a log outside a results folder. Also returns None if a file is missing, or if
+    campaign.json lacks the warm-up. Raises UserError if a file is damaged or cannot be read.
     """
     files = record_files(log)
     if not files:

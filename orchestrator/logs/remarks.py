@@ -95,8 +95,9 @@ def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
 def contradicted_options(summary: RunSummary, given: Given) -> Iterator[str]:
     """Yield a sentence for each option that contradicts the log.
 
-    Options with another value than the log are ignored. A model with another number of parameters
-    than the log states is used, because the log does not contain its sizes.
+    An option is ignored if the log contains another value. A model is an exception if it differs
+    from the log only in its number of parameters. This model is used, because TFLOPs cannot be
+    computed from a number of parameters alone.
 
     given: the values of the user's options.
     """

@@ -13,7 +13,8 @@ def unparsed_records(logs: Sequence[Log], problems: list[str]) -> Iterator[dict[
     """Yield an object for each line of the logs that looks like a step report but was not parsed.
 
     The object contains the log, the line's number (from 1), its text, and the name of the format
-    whose reports the line resembles. problems: gets a sentence for each log that cannot be read.
+    whose reports the line resembles. problems: a list to which a sentence is added for each log
+    that cannot be read.
     """
     for log in logs:
         for path in map(log_source, log.files):

@@ -46,10 +46,10 @@ read.
 **Pipeline engine.** Rank 0 prints a line every `steps_per_print` optimizer steps.
 
 The line has no prefix. It contains the number of optimizer steps since the start of
-training, the mean loss of the last batch, and the mean duration of a step since the
-previous line, in seconds. Samples per second are the global batch size (`train_batch_size`)
-divided by that duration. The source is runtime/pipe/engine.py of 0.19.8 and of older
-versions.
+training, and the mean loss of the last batch. It also contains the mean duration of a step
+since the previous line, in seconds. Samples per second are the global batch size
+(`train_batch_size`) divided by that duration. The source is runtime/pipe/engine.py of 0.19.8
+and of older versions.
 
 Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after
 the pipeline engine's line. Their time is more precise: milliseconds with one decimal

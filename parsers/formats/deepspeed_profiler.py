@@ -22,8 +22,8 @@ run's speed. The numbers have further limits:
   pipeline parallelism the result can be far too small.
 * samples/second is the micro-batch times *all* ranks, divided by the iteration's time: too large
   with model parallelism, too small with gradient accumulation.
-* Without DeepSpeed's engine, the world size is missing, the size of the whole model is printed as 0
-  or 1, and the only time is that of the forward pass.
+* Without DeepSpeed's engine, the world size is missing, and the size of the whole model is printed
+  as 0 or 1. The only time is then that of the forward pass.
 * Numbers are rounded to two decimals of a unit that depends on their size. M is 10**6, G is 10**9,
   and a B of parameters is 10**9 too.
 """

@@ -7,7 +7,8 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   and GPU.
 * ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start
   of the launch, e.g. in seconds per step. `train_speed` times the number of steps so far
-  is the time since the start of the launch. Reports print this number as in `5/100`.
+  is the time since the start of the launch. A report contains the number of steps so far,
+  e.g. 5 in `5/100`.
 * LLaMA-Factory: `throughput` is the mean since the start, too: all tokens divided by all
   seconds.
 * TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it

@@ -13,9 +13,9 @@ These facts are from trainer.py, trainer_utils.py and trainer_callback.py of tra
 * `train_runtime` is the wall time of the whole training loop, including evaluation and
   checkpoints. The two rates, `train_samples_per_second` and `train_steps_per_second`, are
   the planned samples and optimizer steps divided by this time.
-* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, in
-  which `train_samples_per_second` was the number of *steps* per second. Nothing else in the
-  line shows the version, so the rate is not reported.
+* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older. In
+  these versions, `train_samples_per_second` was the number of *steps* per second. Nothing
+  else in the line shows the version, so the rate is not reported.
 * `train_tokens_per_second` counts the tokens of one device, but the other rates are of all
   ranks. So it becomes a separate record, with `per_gpu`.
 * Since 5.0, four significant digits are printed, in quotes.
@@ -34,22 +34,22 @@ their last digit.
 These facts are from trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and
 from tqdm/std.py:
 
-* The loss is the mean over the steps since the previous report, and over all ranks; a step
+* The loss is the mean over the steps since the previous report, and over all ranks. A step
   is an update of the weights. The gradients' norm and the learning rate are those of the
   last step.
 * A report does not contain its step, but the progress bar does: tqdm draws it again right
   after the report, e.g. `20/100 [00:50<03:20,  2.50s/it]`. A report with a bar after it
   becomes a Step. A report becomes a LossReport if no bar follows, e.g. because the
   program's output is buffered and many reports come at once. It also becomes a LossReport
-  if the bar before it has a later step than the bar after it, because one of them may be
-  another node's bar.
+  if the bar before it has a later step than the bar after it. One of the two bars may then
+  be another node's.
 * The bar before a report may be some steps old, because bars are drawn at most ten times a
   second.
 * ms-swift and some callbacks add the step itself, and other tools add their own keys (see
   `hf_keys`).
 * `num_input_tokens_seen`, which an option adds, is summed over all ranks. With this option
   a report also contains `train_runtime`: the time of the training so far, which is not a
-  result. It gives step times.
+  result. teralog computes step times from it.
 
 **No step time** is read from a bar. The bar's rate is an exponential moving mean, to which
 the last three updates contribute two thirds. It includes evaluation and checkpoints, and
@@ -223,10 +223,10 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
 
 
 def _printed_step(values: Mapping[str, str]) -> tuple[int, int | None] | None:
-    """Return the step that a report of the Trainer contains as a number; the last step is unknown.
+    """Return the step that a Trainer's report contains, and None for the unknown last step.
 
-    Reports of the Trainer contain the learning rate and the epoch. In other dictionaries, a step
-    may be counted within an epoch.
+    Returns None if `values` is not a report of the Trainer, or contains no step. A report contains
+    the learning rate and the epoch. In other dictionaries, a step may be counted within an epoch.
     """
     if not {"learning_rate", "epoch"} <= values.keys():
         return None

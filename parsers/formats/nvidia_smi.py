@@ -12,16 +12,16 @@ including the driver and other processes. MiB are 2**20 bytes, and so are dmon's
 
 * The header gives the columns, in any order; a later header replaces an earlier one. Cells such as
   `[N/A]` and `[Not Supported]` are unknown. A query with `noheader` can be read only if the log
-  also contains its command, printed by `set -x`. Otherwise 40 % may be the use of the GPU or of its
-  memory's bandwidth, so nothing is read.
+  also contains its command, printed by `set -x`. Without the command, 40 % may be the use of the
+  GPU or of its memory's bandwidth, so nothing is read.
 * dmon's `mem` is the use of the memory's bandwidth. Used memory is `fb`, which dmon prints only
   with `-s m`. Its time without a date (`-o T`) makes no timestamp.
 * Scripts often call plain nvidia-smi before the program starts. Then the first rows of a log are
   those of idle devices, and do not show a run's use. Such a row does not name its device; the line
   above it does.
-* The last number of a torn CSV row is ignored if it has no unit but the other numbers of the row
-  have one. In two cases the torn number is read, e.g. 40 instead of 4096: with `nounits`, because
-  no number has a unit; and if it is the row's only number.
+* The last number of a torn CSV row is ignored if only the other numbers of the row have a unit. In
+  two cases the torn number is read, e.g. 40 instead of 4096: with `nounits`, because no number has
+  a unit; and if it is the row's only number.
 """
 
 import re
@@ -34,7 +34,7 @@ from parsers.scan.reader import LogFormat, TableFormat
 _Row = Callable[[int, str], Iterator[Usage]]
 
 # A row fills its line, except for a rank's label or a progress bar before it. If other text is
-# there, a few numbers in a row are not enough: it takes a unit, a date, or many numbers.
+# there, a few numbers are not enough: the row must have a unit, a date, or many numbers.
 _START = (
     r"(?:(?:^|\r|/(?:s|it)\])(?: {0,5}[0-9]{1,5}: ?|\[\w{1,20}\]: ?)?"
     r"|(?P<foreign>[\]:>] ?))[ \t]*"
@@ -104,9 +104,9 @@ def _dmon_row(header: str) -> _Row | None:
 def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
     """Return a function that parses rows with these columns; None if a column occurs twice.
 
-    names: the names of the columns, in order. cells: by the name of each known column, a regular
-    expression for its cells. other: the regular expression for cells of all other columns.
-    separator: the regular expression for the text between two cells.
+    names: the names of the columns, in order. cells: a regular expression for the cells of each
+    known column, by the column's name. other: the regular expression for the cells of all other
+    columns. separator: the regular expression for the text between two cells.
     """
     if len(set(names)) < len(names):
         return None

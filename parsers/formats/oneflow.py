@@ -17,7 +17,7 @@ GPT/oneflow_gpt/util.py:
   its latency in the last report is too small if this report covers fewer iterations.
 * The line of 2020 (`step: 10, ...`) ends with a Unix time. Its fraction is left out,
   because a torn fraction looks like a whole one.
-* Memory is that of the whole device, sampled. In `max memory usage`, M is 2**20 bytes. The
+* Memory is that of the whole device, from samples. In `max memory usage`, M is 2**20 bytes. The
   number in `max device0 memory usage` is in bytes, and nothing follows it. So if the log
   ends within this number, a smaller number is read.
 """

@@ -223,9 +223,9 @@ def setting_format(
     """Return a format whose records are settings.
 
     Its lines are not counted as reports that could not be parsed. parse: takes the offset and the
-    text of a line. anchors: byte strings; each line contains at least one. only: a pattern that
-    each line must match, too, unless it contains a terminal's escape codes. following: how many
-    further lines `parse` gets with a line.
+    text of a line. anchors: byte strings; each line contains at least one. only: a pattern; a
+    line is parsed only if it matches the pattern, or contains a terminal's escape codes. following:
+    how many further lines `parse` gets with a line.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
     return LogFormat(

@@ -9,9 +9,9 @@ already train or have failed. So a line begins another launch only in these case
 * The line comes again, although a program prints it once per launch.
 * A launcher reports that it starts failed processes again, and an earlier line shows an
   end.
-* The line comes from a launcher, or from a node whose training starts. Earlier lines show
-  the set-up of a program, and the end of the current launch. The end alone is not enough,
-  because one node may fail before another one has started.
+* The line comes from a launcher, or from a node whose training starts. In addition, earlier
+  lines show both the set-up of a program and the end of the current launch. The end alone is
+  not enough, because one node may fail before another one has started.
 
 A line that processes print during their set-up (`LaunchKind.SET_UP`) never begins another
 launch.
@@ -93,9 +93,9 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 def launch_signs(candidate: Candidate) -> Sequence[tuple[LaunchSign | None, Candidate]]:
     """Return the launch signs on a line, each with the text from this sign up to the next sign.
 
-    The first item is the text before the first sign, with None instead of a sign. It
-    matters if a newline between two runs is missing: then this text is the end of the
-    previous run. For a line without a sign, returns one item: None and the whole line.
+    The first item is the text before the first sign, with None instead of a sign. This text
+    is needed if a newline between two runs is missing: it is then the end of the previous
+    run. For a line without a sign, returns one item: None and the whole line.
     """
     if _PATTERNS.keys().isdisjoint(candidate.anchors):
         return [(None, candidate)]

@@ -91,8 +91,8 @@ def read_each(
 class _Left:
     """A callback that passes the numbers of bytes read from one log on to `tell`.
 
-    In sum it reports at most the size of the log's file. This is needed because a
-    compressed log has more bytes than its file.
+    In total it reports at most the size of the log's file. Without this limit, it would report
+    more for a compressed log, because the numbers count decompressed bytes.
     size: how many bytes may still be reported.
     """
 

@@ -85,8 +85,8 @@ class EndDetector:
     def read(self, candidate: Candidate) -> bool:
         """Process a line of the log; return whether the line shows that the run has ended.
 
-        A line without any of END_ANCHORS never shows an end. Nor does an exception that ended only
-        a thread, because the run may continue.
+        Only a line with one of END_ANCHORS can show an end. An exception that ended only a thread
+        does not count as an end, because the run may continue.
         """
         is_end = False
         for weight, outcome in self._evidence(candidate):
@@ -98,7 +98,10 @@ class EndDetector:
         return is_end
 
     def _is_reason(self, outcome: Outcome) -> bool:
-        """Return whether `outcome` is the reason for a cancellation that was read before."""
+        """Return whether `outcome` contains the reason for a cancellation that was read before.
+
+        E.g. `CANCELLED AT … DUE TO TIME LIMIT` contains the reason for `CANCELLED AT … ***`.
+        """
         cancelled = self.first.get(Weight.END)
         return (
             cancelled is not None
@@ -129,9 +132,9 @@ class EndDetector:
             self._diverged = None if math.isfinite(loss) else candidate
 
     def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
-        """Process `count` step reports that do not show an end of the run.
+        """Process `count` step reports after which the run continues.
 
-        None of them is about the last planned step, or has a loss of nan or inf.
+        No report is about the last planned step, and no loss is nan or inf.
         with_loss: whether the reports contain losses.
         """
         self._goes_on(count)
@@ -211,7 +214,7 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs whose anchors are among `anchors`, i.e. that such a line may contain."""
+    """Return the signs that a line with these anchors may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 

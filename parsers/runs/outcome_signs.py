@@ -1,7 +1,7 @@
 """Messages that show how a run ended, and the weight of each.
 
-The messages are printed by PyTorch's allocators and process groups, NCCL, slurmstepd, srun, salloc,
-bash, torchrun's agent, DeepSpeed's launcher, and old and new training programs.
+The messages are from PyTorch's allocators and process groups, NCCL, slurmstepd, srun, salloc, bash,
+torchrun's agent, DeepSpeed's launcher, and old and new training programs.
 """
 
 import re
@@ -31,8 +31,8 @@ class Sign:
     kind: how the run ended.
     anchor: bytes that each line with the message contains.
     pattern: a regular expression that matches the message.
-    explained_by: weights. If a message with one of these weights came before, it explains this
-    message, which then gets the weight AFTERMATH.
+    explained_by: weights. If an earlier message has one of these weights, it is the cause of this
+    message, and this message gets the weight AFTERMATH.
     """
 
     kind: OutcomeKind

@@ -24,7 +24,10 @@ _ENDINGS = (
 
 
 def output_of(errors: Path) -> Path | None:
-    """Return the output log of an error log by its name; None if it is not an error log."""
+    """Return the path of the output log that belongs to an error log, e.g. `a.out` for `a.err`.
+
+    Returns None if `errors` does not have an error log's name.
+    """
     for pattern, ending in _ENDINGS:
         if pattern.search(errors.name):
             return errors.with_name(pattern.sub(ending, errors.name))

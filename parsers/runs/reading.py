@@ -36,7 +36,7 @@ def read(
 ) -> list[LogRun]:
     """Return the runs in logs, in the order of the logs.
 
-    A log is a path, a slice of a file, `-` for standard input, or a binary stream; it may be
+    A log is a path, a slice of a file, `-` for standard input, or a binary stream. It may be
     compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one run whose outcome
     is UNKNOWN. Raises OSError.
     complete: pass False while a program still writes a log.

@@ -31,9 +31,9 @@ class Reported:
     def add_block(self, block: StepBlock) -> bool:
         """Add a block of step reports at once; return False if the caller must add them one by one.
 
-        The iterations within the block must rise. The block can be added at once if its iterations
-        are all higher than those added before, or if each of its reports is a copy of an earlier
-        report, e.g. by another rank.
+        The iterations within the block must rise. The block can be added at once in two cases. In
+        the first, its iterations are all higher than those added before. In the second, each of its
+        reports is a copy of an earlier report, e.g. by another rank.
         """
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:
@@ -91,4 +91,4 @@ def is_copy(report: Step | LossReport, other: Step | LossReport) -> bool:
         and _comparable(report) == _comparable(other)
     ):
         return True
-    return repr(replace(report, offset=other.offset)) == repr(other)  # a nan equals no other
+    return repr(replace(report, offset=other.offset)) == repr(other)  # nan is not equal to nan

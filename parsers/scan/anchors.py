@@ -1,12 +1,13 @@
 """Search for anchors: find which lines of a buffer contain which byte strings.
 
-All anchors are searched for in one pass by Teddy, a vectorised search of the Rust crate
-aho-corasick, which lets other threads run meanwhile. Teddy accepts up to 64 strings and is fastest
-with fewer. It uses their first three bytes, so a single shorter string would slow down all others.
+The search uses Teddy, a vectorised search of the Rust crate aho-corasick, which lets other threads
+run meanwhile. Teddy accepts up to 64 strings and is fastest with fewer. It uses their first three
+bytes, so a single shorter string would slow down the search for all others. So there is one pass
+for the shorter anchors, and one for each group of up to 60 other anchors.
 
-Teddy's matches do not overlap, so a match of one anchor may hide another anchor. The anchors that
-each match can hide are computed in advance. After a match, its line is searched again, but only for
-these anchors.
+An anchor that contains another anchor is not searched for, and Teddy's matches do not overlap. So a
+match of one anchor may hide another anchor. The anchors that each match can hide are computed in
+advance. After a match, its line is searched again, but only for these anchors.
 """
 
 import re
@@ -91,7 +92,7 @@ class AnchorSearch:
     def places(self, view: memoryview) -> list[int]:
         """Return the positions in a buffer at which anchors begin, in order.
 
-        If anchors overlap, only the first of these is returned.
+        If anchors overlap, some of their positions may be missing.
         """
         return [begin for _, begin in self._matches(view)]
 
@@ -146,7 +147,7 @@ def anchor_search(
 
 
 def _containing(anchors: tuple[bytes, ...]) -> list[list[int]]:
-    """Return for each anchor the numbers of the other anchors that contain it."""
+    """Return for each anchor the indices of the other anchors that contain it."""
     joined = b"\n".join(anchors)
     return [
         [other for other, text in enumerate(anchors) if anchor in text and text != anchor]
@@ -161,11 +162,12 @@ def _hidden(
 ) -> list[tuple[int, dict[int, int]]]:
     """Return for each anchor the other anchors that its match may hide on the same line.
 
-    The search returns no matches that overlap. So an anchor that overlaps with a match is not
-    found; it is hidden. It overlaps in one of two ways:
+    The search does not look for anchors that contain another anchor, and its matches do not
+    overlap. So an anchor that overlaps with a match may not be found; it is hidden. It overlaps
+    in one of two ways:
 
-    * It contains the match, or the match contains it. E.g. a match of `lm loss` may hide
-      `loss`.
+    * It contains the match, or the match contains it. E.g. a match of `loss` may hide
+      `lm loss`.
     * It begins with the match's last bytes. E.g. a match of `lm loss` may hide `loss:`, but
       only if the byte after the match is `:`.
 
@@ -174,7 +176,7 @@ def _hidden(
     may follow the match, the set of anchors that may then be hidden. A set is an integer
     with one bit per anchor.
 
-    containing: for each anchor, the numbers of the other anchors that contain it.
+    containing: for each anchor, the indices of the other anchors that contain it.
     """
     nested = [0] * len(anchors)
     for number, others in enumerate(containing):

@@ -28,7 +28,7 @@ class Pass:
 
     position: after the pass, the offset at which a later pass can continue.
     within_line: whether `position` is within a line that is too long to be returned.
-    newlines: after the pass, how many newlines it has read; 0 unless lines are counted.
+    newlines: after the pass, how many newlines it has read; 0 if lines are not counted.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Find the few lines of a log that can contain a record, and parse them.
 
 A search for literal bytes costs little in comparison with reading the file. A regular expression on
-every line costs much. So a log is searched for anchors, byte strings that a record's line must
-contain, and only lines with an anchor are cut out, decoded and parsed.
+every line costs much. So a log is searched for anchors: byte strings that a record's line must
+contain. Only lines with an anchor are cut out, decoded and parsed.
 """
 
 import math
@@ -50,7 +50,7 @@ class LogFormat:
         joined by newlines, if they are within the next 64 KiB of the log.
     report: a pattern for lines that should contain a record. Such lines are counted if they could
         not be parsed. Without it, each line with an anchor and a digit after the anchor counts.
-    ordered: whether the iteration numbers of one run only ever rise.
+    ordered: whether the iteration numbers of one run always rise.
     counted: True if lines have no iteration number. Then the number of such lines so far is used
         as the iteration number, unless another format reports iterations.
     parse_lines: parses many lines at once. Takes the offsets and the text of lines that contain
@@ -262,9 +262,9 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the records of the rows on a line, each time with their table.
+        """Yield pairs: an open table, and the records of its rows on the line.
 
-        Only open tables are read. A table is open after its header was read.
+        A table is open after its header was read; other tables are not read.
         headed: tables whose header is on this line. The line is not read as a row of these tables.
         """
         before = set(self._open)
@@ -352,7 +352,7 @@ def decode(line: bytes) -> str:
 
 
 def _block(candidate: Candidate, log_format: LogFormat) -> str:
-    """Return a line and the following lines that belong to it as one text."""
+    """Return one text: a line, and the following lines that belong to it in this format."""
     count = 1 + log_format.following
     lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
     return decode(b"\n".join(line.removesuffix(b"\r") for line in lines))

@@ -109,7 +109,8 @@ class PartReader:
 class SharedPass:
     """One pass over a large file; iterate over it to get the content of its lines, in order.
 
-    position: after the pass, the offset at which reading ended. Raises OSError.
+    position: after the pass, the offset at which reading ended. Iterating raises OSError if the
+    file cannot be read.
     """
 
     def __init__(
@@ -222,10 +223,10 @@ def read_part(start: int, stop: int | None) -> _Part:
 
 
 def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
-    """Return whether it is faster if several processes share the reading of a log.
+    """Return whether several processes should share the reading of a log, because it is faster.
 
-    It is if more than WORTH_SHARING_BYTES must be read from a plain file, i.e. a regular
-    file that is not compressed. A daemon process always reads alone, because it may not
+    Sharing is faster if more than WORTH_SHARING_BYTES must be read from a plain file, i.e. a
+    regular file that is not compressed. A daemon process always reads alone, because it may not
     start processes.
     """
     size = source.size

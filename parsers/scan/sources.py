@@ -113,7 +113,7 @@ class Source:
 
 
 def file_reader(descriptor: int, offset: int) -> Read:
-    """Return a function that reads a plain file from a byte on, independently of other readers."""
+    """Return a function that reads a plain file from `offset` on, whatever other readers do."""
 
     def read(view: memoryview) -> int:
         nonlocal offset

@@ -55,8 +55,8 @@ class Window:
     line. Then `advance` keeps the line.
     filled: how many bytes the buffer has. The bytes from `end` to `filled` are not
     searched: they are a part of a line, or lines that begin at `stop` or later.
-    settled: whether no more lines can follow the lines in the buffer, because the log ends
-    (`at_end`) or continues with a line that is left out (`within_line`).
+    settled: False if more lines can follow the lines in the buffer. True if the log ends
+    (`at_end`), or continues with a line that is left out (`within_line`).
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class Window:
     def next_line(self) -> int:
         """The offset in the log from which the search continues.
 
-        It is the byte after the searched lines. If the buffer ends within a line that is
-        too long, it is the end of the buffer's bytes, because this line is left out.
+        It is the byte after the searched lines. A line that is too long is left out. So if
+        the buffer ends within such a line, it is the end of the buffer's bytes.
         """
         return self.offset + (self.filled if self.within_line else self.used)
 

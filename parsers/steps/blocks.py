@@ -57,9 +57,9 @@ class StepBlock:
     def going_on(self, begin: int) -> int:
         """Return the index of the first report, from `begin` on, that does not continue the run.
 
-        A report continues the run if three conditions hold: its iteration is higher than
-        that of the report before, it is not the last iteration of the run, and its loss is
-        not nan or inf. If all reports continue the run, returns the number of reports.
+        A report does not continue the run in three cases: its loss is nan or inf, its iteration
+        is the last one of the run, or its iteration is not higher than that of the report
+        before. If all reports continue the run, returns the number of reports.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -84,7 +84,7 @@ class StepBlock:
         return self.columns.get(name) or [None] * len(self)
 
     def part(self, begin: int, end: int) -> "StepBlock":
-        """Return the reports from `begin` to before `end`."""
+        """Return the reports with indices from `begin` to `end`, without the report at `end`."""
         if end - begin == len(self):
             return self
         return StepBlock({name: column[begin:end] for name, column in self.columns.items()})

@@ -1,7 +1,8 @@
 """Find the number of iterations over which a report's time is the mean.
 
-Most programs time the iterations since their previous report, and divide by their number. No line
-contains this number. It is computed from the neighbouring reports and the configuration.
+Most programs measure the time since their previous report, and divide it by the number of
+iterations. Their lines do not contain this number. teralog computes it from the reports before and
+after, and from the configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +21,9 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     be missing. For the first report, it is computed from the checkpoint's iteration
     (`resumed_from`), the second report or the configuration.
 
-    One line is left out. Since core 0.16, Megatron prints an additional line for the first
-    iteration of a launch and does not reset its timer, so that the mean in the next line includes
-    that iteration too.
+    One of Megatron's lines is left out. Since core 0.16, Megatron prints an additional line for the
+    first iteration of a launch and does not reset its timer. So the mean in the next line includes
+    this iteration, too.
     """
     steps = joined_steps(parts)
     iterations, totals = steps.column("iteration"), steps.column("iterations")

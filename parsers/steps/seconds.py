@@ -19,9 +19,10 @@ def skipped_updates(
     so_far: how many updates had been skipped up to each report (DeepSpeed). since: how many were
     skipped since the previous report (Megatron). None if a report does not contain the number.
 
-    The first number in `so_far` counts from the start of the training. It shows a skipped update
-    only if no earlier iterations can have skipped it: if no report comes before, and the
-    iterations before this report are no more than between the first two reports.
+    The first number in `so_far` counts from the start of the training. So it may be about updates
+    that were skipped long before its report. It shows a skipped update only if two conditions hold:
+    it is in the first report, and this report's iteration is at most the distance between the first
+    two reports.
     """
     first = next((at for at, total in enumerate(so_far) if total is not None), 0)
     cut = len(iterations) > 1 and 2 * iterations[0] > iterations[1]

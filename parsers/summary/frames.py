@@ -29,7 +29,7 @@ def runs_frame(
     """Return a frame with a row per run: the run's numbers.
 
     Its columns are `parsers.summary.rows.RUN_NAMES`. The numbers exclude the warm-up of each
-    launch, and reports of skipped updates unless `keep_skipped`.
+    launch. Without `keep_skipped`, they also exclude reports that include a skipped update.
     """
     import pandas as pd
 

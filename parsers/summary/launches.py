@@ -212,8 +212,8 @@ def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list
 
     seconds: for each report, the seconds since the start of the training.
 
-    The result is None for the first report. It is also None if a report or the previous one
-    has no seconds, or if the seconds do not increase.
+    The item for the first report is None. An item is also None if the seconds do not increase, or
+    are None for the report or for the previous one.
     """
     times: list[float | None] = [None] * len(seconds)
     for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):

@@ -200,8 +200,9 @@ def _batch_by_rates(run: LogRun) -> int | None:
     """Return the global batch size: the rounded product of step time and samples per second.
 
     Programs print both factors rounded, so the products of a run's reports differ. The
-    lowest and highest quarter of the products are ignored. All others must differ by less
-    than 0.25 from the result. Returns None if they do not, or if no report has both values.
+    lowest and highest quarter of the products are ignored. If one of the others
+    differs from the result by 0.25 or more, returns None. Also returns None if no report has both
+    values.
     """
     parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
@@ -274,9 +275,9 @@ def _rate_of_losses(run: LogRun) -> float | None:
 def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return the sequence length, computed from consumed tokens and samples.
 
-    It is the increase of the tokens divided by the increase of the samples, between the
-    first and the last report that the numbers use. Returns None if one of these two reports
-    lacks a number, or if the tokens or the samples do not increase.
+    It is the increase of the tokens divided by the increase of the samples. Both are
+    measured from the first to the last report that the numbers use. Returns None if one of
+    these two reports lacks a number, or if the tokens or the samples do not increase.
     """
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     counts = [*zip(tokens, samples, strict=True)]

@@ -125,7 +125,7 @@ class Warmup:
 
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
-    """Return how many first reports MSER-5 counts as warm-up, and whether the rest is steady.
+    """Return how many reports MSER-5 counts as warm-up, and whether the rest is steady.
 
     step_seconds: the step time of each report. Reports without a time (None) are ignored by the
     rule.
@@ -136,7 +136,7 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 
 
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
-    """Return how many first observations MSER-5 leaves out, and whether the rest is steady.
+    """Return how many observations MSER-5 leaves out at the start; whether the rest is steady.
 
     At most half of the observations are left out. If there are fewer than 50, single observations
     are used (MSER) and not means of five (MSER-5).

@@ -104,8 +104,8 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
     """Return the tasks of earlier job arrays that have not ended, by the names of their shards.
 
-    Tasks whose shard has a result are left out. If Slurm's answer is incomplete and gives no state
-    for a task, the task counts as not ended.
+    Tasks whose shard has a result are left out. If Slurm's answer is incomplete and contains no
+    state for a task, the task counts as not ended.
     """
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
@@ -217,7 +217,8 @@ def _wait(
 def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the id and the final state of each task that has ended, according to Slurm's answer.
 
-    If a complete answer does not contain a task, the task has ended, too.
+    If a complete answer does not contain a task, the task has ended, too. Its state is then
+    `gone from Slurm`.
     """
     for task in task_ids:
         state = answer.states.get(task)

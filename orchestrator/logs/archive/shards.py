@@ -116,7 +116,7 @@ def in_shards(
     """Yield about `count` shards of similar size, which together contain each log once.
 
     earlier: shards of an earlier call. A shard is used again if all its logs are among `logs`, and
-    none of them is in a shard already used. The other logs form new shards.
+    none of them is in another shard that is used again. The other logs form new shards.
     """
     left = dict.fromkeys(logs)
     for shard in earlier:

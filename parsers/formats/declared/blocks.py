@@ -42,7 +42,7 @@ class Example:
     """A line that serves as an example, and how it was read.
 
     head: the regular expression for the start of a report, which matches at `head_begin`.
-    whole: the regular expression for text that only an untorn line contains; it matches at
+    whole: the regular expression for text that only a whole line contains; it matches at
     `whole_begin`.
     counts: the names of the groups in `head`, in order.
     fields: the fields that were read.
@@ -77,8 +77,8 @@ class LinePattern:
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Read the lines of `text` up to the first line that does not match; return their columns.
 
-        count: how many lines `text` has. Returns None if the first line does not match, or if a
-        value cannot be converted.
+        count: how many lines `text` has. Returns the values of these lines, by the names of the
+        groups. Returns None if the first line does not match, or if a value cannot be converted.
         """
         if not self._pattern.match(text):
             return None
@@ -129,7 +129,7 @@ def _counts(texts: Sequence[str]) -> Sequence[int]:
 
 
 def _alike(text: str) -> str:
-    """Return a regular expression that matches `text`, also with other numbers in it."""
+    """Return a regular expression that matches `text`, even if its numbers are different."""
     pieces, place = [], 0
     for variable in _VARIABLE.finditer(text):
         pieces.append(re.escape(text[place : variable.start()]))
@@ -158,8 +158,8 @@ class LinePatterns:
         Returns None if no pattern reads the first line.
         count: how many lines `text` has.
         make: takes a line, and returns a pattern that matches it, or None.
-        is_all: takes the columns that a pattern has read, by name, and `text`. Returns whether each
-        field in `text` has a column. If it returns False, the columns are not used.
+        is_all: takes the names of the columns that a pattern has read, and `text`. Returns whether
+        each field in `text` has a column. If it returns False, the columns are not used.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):

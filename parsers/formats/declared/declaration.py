@@ -1,9 +1,9 @@
 """Declare a format with one line per report: its anchors, its fields, and how a whole line ends.
 
-A declaration is data. The reader of a line, and the check whether a line looks like a report, are
-made from it, so the module of a program contains no code. Numbers may have thousands commas, a
-suffix such as K or M, or be a call of numpy's, e.g. `np.float64(0.1)`. A value such as `N/A` is not
-a number.
+A declaration is data. teralog makes from it the reader of a line, and the check whether a line
+looks like a report. So the module of a program contains no code. A number may have commas between
+thousands, or end with a letter such as K or M. It may also be printed as a numpy call, e.g.
+`np.float64(0.1)`. A value such as `N/A` is not a number.
 """
 
 import math
@@ -131,9 +131,9 @@ class DeclarationReader:
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
 
-        The columns end before the first line that differs in more than numbers. offsets: for each
-        line, the byte of the log at which it starts. Returns None if the lines must be read one by
-        one.
+        The columns end before the first line that differs from the lines above in more than its
+        numbers. offsets: for each line, the byte of the log at which it starts. Returns None if the
+        lines must be read one by one.
         """
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
@@ -238,10 +238,10 @@ class DeclarationReader:
 def _spread_interval(values: dict[str, Any]) -> None:
     """Replace the time of several steps in `values` by the mean time of one step, in place.
 
-    values: the fields of one report. The number of steps is the report's time,
-    `interval_seconds`, multiplied by its `steps_per_second`. If this product is not near one
-    integer, as near as the rounding of the two printed numbers allows, the time is left out. It is
-    also left out if one of the two numbers is absent.
+    values: the fields of one report. The number of steps is the product of the report's
+    `interval_seconds` and `steps_per_second`, which were rounded when they were printed. If no
+    integer, or more than one, can be the exact product, the time is left out. It is also left out
+    if one of the two numbers is absent.
     """
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
@@ -297,8 +297,8 @@ def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequenc
 def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
     """Convert the printed values of one field to numbers in the field's unit.
 
-    Raises ValueError if a value is not usable: a count that is not an integer, a number too large
-    for a float, or a nan or inf that is neither a loss nor a gradient norm.
+    Raises ValueError if a count is not an integer, or if a number is too large for a float. Also
+    raises ValueError for nan and inf, except in the fields of losses and gradient norms.
     """
     joined = " ".join(texts)
     if "," in joined:

@@ -67,7 +67,7 @@ def json_pattern(
 
 
 def _alike(text: str) -> str:
-    """Return a regular expression that matches `text`, also with other digits in it."""
+    """Return a regular expression that matches `text`, even if its digits are different."""
     return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
 
 

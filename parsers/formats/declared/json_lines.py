@@ -120,9 +120,9 @@ class _ObjectReader:
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
 
-        The columns end before the first line that differs in more than digits. offsets: for each
-        line, the byte of the log at which it starts. Returns None if the lines must be read one by
-        one.
+        The columns end before the first line that differs from the lines above in more than its
+        digits. offsets: for each line, the byte of the log at which it starts. Returns None if the
+        lines must be read one by one.
         """
         keys = {"step": ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
@@ -143,11 +143,11 @@ class _ObjectReader:
         metrics = values if declared.inner is None else values.get(declared.inner)
         if iteration is None or not isinstance(metrics, dict):
             return
-        # A report of a validation has none of them.
+        # A report of a validation has none of these keys.
         if not declared.only and not any(key.strip('"') in metrics for key in declared.keys):
             return
         if declared.integrations and (result := trainer_result(metrics, offset)) is not None:
-            yield result  # its step, too, which is the last one
+            yield result  # the object also contains the last step
         fields: dict[str, Any] = {}
         for key, (name, divisor) in declared.fields.items():
             number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))

@@ -15,7 +15,7 @@ A line with a step makes no record if no known metric is below it.
 
 OLMo-core (from console_logger.py and speed_monitor.py of versions 1 to 3): `TPS` is tokens
 per second and device of this step, and `(actual avg)` is the mean since the second step.
-`MFU` is in percent of the GPU's peak; for a GPU that the program does not know, it takes
+`MFU` is in percent of the GPU's peak; for a GPU that the program does not know, it uses
 the peak of an A100. Peaks of memory are of this step. The `active` memory is allocated, or
 freed but still in use. Numbers have commas between thousands. A large number ends with a
 letter: B is 10**9, T is 10**12, P is 10**15 and E is 10**18. OLMo, the predecessor of
@@ -23,9 +23,9 @@ OLMo-core, prints other names of metrics. Its tokens/s are the mean of a window 
 and its memory is in 10**6 bytes.
 
 Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the
-length of the training is given in epochs, the line is e.g. `[epoch=0][batch=3/40]:`, and
-batches are counted from the start of the epoch. Such a line is not read, because its count
-is not the step of the training.
+length of the training is given in epochs, the line is e.g. `[epoch=0][batch=3/40]:`. It
+counts batches from the start of the epoch. Such a line is not read, because its count is
+not the step of the training.
 """
 
 import math
@@ -58,9 +58,9 @@ class MetricBlocks:
     metric: a line with a metric, with the groups `name` and `rest`.
     value: matches the group `rest` if its number is whole, with the groups `value` and
     `suffix`.
-    unsure: matches a `value` that may be torn, e.g. 9,786 of 9,786,123. Such a value on the
-    last line below a step is not read. Any other line is certainly whole, because more text
-    follows it.
+    unsure: matches a `value` that may be the beginning of a longer number, e.g. 9,786 of
+    9,786,123. If the last line below a step contains such a value, the line may be torn, and
+    the value is not read. All lines before it are certainly whole.
     """
 
     name: str
@@ -89,7 +89,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
         if number == len(lines) and declared.unsure.fullmatch(printed["value"]):
             continue
         value = float(printed["value"].replace(",", "")) * _SUFFIXES[printed["suffix"] or ""]
-        # FLOPs are many; without the letter behind them OLMo-core's number is torn.
+        # OLMo-core prints FLOPs with a letter, e.g. T; a number without the letter is torn.
         if name == "reported_tflops_per_gpu" and value < 1e9:
             continue
         if math.isfinite(value) or name in _ANY_NUMBER:
@@ -109,7 +109,7 @@ def _format(declared: MetricBlocks) -> LogFormat:
         anchors=(declared.anchor,),
         parse=partial(_parse, declared),
         following=64,
-        # Without metrics the line is progress.
+        # A line without metrics below it shows only progress.
         report=NEVER,
     )
 

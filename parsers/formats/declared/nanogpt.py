@@ -10,7 +10,7 @@
 
 * nanoGPT times only the iteration that it reports, together with an evaluation before it.
   Its MFU is a running mean, which is negative before the fifth iteration; older versions
-  print none.
+  do not print an MFU.
 * llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over
   all ranks.
 * nanochat's rate is of all ranks. Its MFU is 0 on a device that it does not know.

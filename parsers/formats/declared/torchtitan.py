@@ -4,11 +4,11 @@
         6.6503  memory: 116.82GiB(83.61%)  tps: 2,228  tflops: 83.74  mfu: 8.47%
 
 A report covers the steps since the previous report. It has no step time. `tps` is tokens per second
-and GPU (called `wps` before December 2024), and `memory` is the reserved maximum since the previous
-report; 0.00GiB is printed if the device does not report it. `tflops` is the program's own count;
+and GPU (called `wps` before December 2024). `memory` is the reserved maximum since the previous
+report. It is 0.00GiB if the device does not report its memory. `tflops` is the program's own count;
 some versions print no value. `mfu` is N/A with FP8. The MFU is relative to the peak in the line
-`Peak FLOPS used for computing MFU`, which is an A100's for a GPU that torchtitan does not know.
-Lines `validate step:` report a validation.
+`Peak FLOPS used for computing MFU`. For a GPU that torchtitan does not know, this is the peak of an
+A100. Lines `validate step:` report a validation.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format

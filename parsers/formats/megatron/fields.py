@@ -41,7 +41,7 @@ def parse_value(text: str) -> float:
 def measured(text: str) -> float | None:
     """Convert a printed number to a float; return None for nan and inf.
 
-    Raises ValueError if `text` is not a number.
+    Raises ValueError if `text` is not a number, or is a finite number too large for a float.
     """
     value = parse_value(text)
     return value if math.isfinite(value) else None

@@ -16,7 +16,7 @@ these programs:
   `samples per second` were then samples per millisecond: 1000 times too small. teralog
   corrects them if the batch size and the time on the line show the error.
 * A loss is the mean over the iterations that were not skipped, and is missing if all were
-  skipped. With DeepSpeed the loss scale is -1.0, as printed.
+  skipped. With DeepSpeed the printed loss scale is -1.0, and teralog keeps this value.
 * AMD's Primus prints `{value of this line}/{running mean}`; the first is read.
 * TFLOPs are the program's own claim, and formulas differ: Megatron core and nanotron leave
   out recomputation, Megatron-DeepSpeed and gpt-neox include it. ALCF's fork prints two; the
@@ -26,9 +26,9 @@ these programs:
 Every version ends a field with a bar (`|`); only nanotron's last field has none. A value
 without a bar after it may be torn and is not read.
 
-A report is whole if it contains the number of skipped or of nan iterations, because these
-fields once ended the lines of all versions. A few programs print neither number, so another
-of their fields shows that the report is whole. Other reports are torn and make no steps.
+A report is whole if it contains the number of skipped or of nan iterations. The reason is
+that these fields once ended the lines of all versions. A few programs print neither number,
+so another of their fields shows that the report is whole. Other reports are torn and make no steps.
 """
 
 import re

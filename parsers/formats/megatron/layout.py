@@ -15,9 +15,9 @@ from parsers.formats.megatron.fields import Fields, column
 
 _MOST_LAYOUTS = 4
 
-# Whether it is a number is left to those who read it.
+# The functions that convert the value check whether it is a number.
 _VALUE = r" *([^ |#\r\n/:=]+) *"
-# The value of a field that means nothing here: nothing in which a name could begin, or a comment.
+# The value of an unknown field, without characters with which a name or a comment could begin.
 _ANY = r"[^|#\r\n/:=]*"
 # Reports with these fields are corrected by `closed_fields` and `step_values`.
 _WITH_CARE = (" s samples/sec:", "samples per second:")
@@ -81,8 +81,9 @@ class Layout:
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Read the lines of `text` up to the first line with another layout; return their columns.
 
-        count: how many lines `text` has. Returns None if the first line has another layout, or if a
-        value cannot be converted.
+        count: how many lines `text` has. Returns the values of these lines, by the names of Step's
+        fields. Returns None if the first line has another layout, or if a value cannot be
+        converted.
         """
         rows = self._rows(text)
         if len(rows) != count:
@@ -106,7 +107,7 @@ class KnownLayouts:
         self._before: tuple[str, ...] = ()
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return the values of a line, by Step's fields; None if no known layout fits."""
+        """Return a line's values, by the names of Step's fields; None if no known layout fits."""
         for layout in self._layouts.values():
             if (values := layout.read(line)) is not None:
                 return values

@@ -90,8 +90,8 @@ def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
     """Yield one record with the timers below a title line, each with the time of its slowest rank.
 
     Each timer is a line with its name, and below it one line per rank. The log may end within a
-    line, or before the lines of all ranks. So the last line of the text is not read, and a timer is
-    used only if another line follows the lines of its ranks.
+    line, or before the lines of all ranks. So the last line of the text is not read. A timer is
+    used only if another line comes after the lines of its ranks.
     """
     first, *below = text.split("\n")[:-1] or [text]
     if not _title(_ALL_RANKS, first):
