@@ -18,8 +18,8 @@ def list_campaigns(folder: Path, results: Path | None, layout: str) -> None:
     """List the campaigns of FOLDER and the states of their runs.
 
     FOLDER is the current directory by default. The command reads the campaign files in FOLDER and
-    up to two levels below it, and the folder of results. It does not ask Slurm; `teralog status`
-    does.
+    up to two levels below it, and the folder of results. The command does not ask Slurm, but
+    `teralog status` does.
     """
     from orchestrator.status.known_campaigns import (
         campaign_records,

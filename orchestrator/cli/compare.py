@@ -210,12 +210,11 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return the pairing with names by which the user can tell its sides A and B apart.
+    """Return the pairing with different names for its sides A and B.
 
-    names: the names of the two campaigns; None if both sides are of one campaign. Each side's
-    name is put after the name of its campaign, e.g. `before: zero3` and `after: zero3`. If
-    `names` is None, a name changes only if A and B have the same name, e.g. to `A: zero3` and
-    `B: zero3`.
+    names: the names of the two campaigns, which are put before the names of the sides, e.g.
+    `before: zero3` and `after: zero3`. None if both sides are of one campaign. Then, if A and B
+    have the same name, they become e.g. `A: zero3` and `B: zero3`.
     """
     from dataclasses import replace
 
@@ -233,7 +232,7 @@ def _names(a: str, b: str) -> tuple[str, str]:
 def _name(path: str) -> str:
     """Return the name of a campaign, given the path of its campaign file or of its results folder.
 
-    This is the name of the file without the suffix, or the whole name of the folder.
+    The result is the name of the file without its suffix, or the whole name of the folder.
     """
     return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
 
@@ -250,7 +249,8 @@ class _Side:
 def _side(path: str, results: Path | None, warmup: "Warmup | None" = None) -> _Side:
     """Return the runs of a campaign file or of a results folder as A or B of a comparison.
 
-    warmup: None for the warm-up of the campaign itself.
+    path: the file or the folder. results: the value of `--results`, or None. warmup: the warm-up
+    to leave out of the runs; None for the warm-up of their own campaign.
     """
     from dataclasses import replace
 
@@ -293,10 +293,10 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if, in any comparison, A is too slow, or A or B has no speed.
+    """Exit with 1 if a comparison shows that A is too slow, or lacks the speed of A or B.
 
-    A is too slow if it is certainly slower than B by more than `part`. part: a fraction of B's
-    speed, e.g. 0.05 for 5 %.
+    A is too slow if it is certainly slower than B by more than `part`, a fraction of B's speed,
+    e.g. 0.05 for 5 %. The reasons are printed first.
     """
     slower = [compared for compared in comparisons if compared.comparison.is_slower_by(part)]
     missing = [compared for compared in comparisons if not compared.is_measured]

@@ -13,7 +13,8 @@ from orchestrator.cli.shared.formats import format_option, print_table
 def doctor(layout: str, *, everything: bool) -> None:
     """Show what teralog needs and this machine lacks, and what to do about it.
 
-    Formats other than text contain every check.
+    Without --all, the format `text` contains only the checks that failed. Other formats contain
+    every check.
     """
     from orchestrator.doctor.findings import (
         examine,

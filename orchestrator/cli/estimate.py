@@ -46,7 +46,8 @@ class _Count(click.ParamType[int]):
 def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Return the value of `--model` unchanged.
 
-    Prints a note if two presets have this name, apart from upper and lower case.
+    Prints a note if another preset has other sizes, but the same name apart from upper and lower
+    case.
     """
     from orchestrator.run.presets import is_preset, other_preset_note
 

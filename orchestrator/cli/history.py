@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layout: str) -> None:
     """Show how fast RUN of CAMPAIGN was over time, and when its speed changed.
 
-    CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every
-    completed attempt with the same parameters counts, in all campaigns; only repeat and seed may
-    differ.
+    CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. The command
+    reads all completed attempts with the same parameters as RUN, in all campaigns. Only the
+    parameters repeat and seed may differ.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.compare.history import (

@@ -69,7 +69,7 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             ctx.exit(130)
         except BrokenPipeError:
-            # Whoever reads has seen enough; what is left to print goes nowhere, the last flush too.
+            # The reader of stdout has closed it, so the rest of the output is discarded.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(1)
         except OSError as error:

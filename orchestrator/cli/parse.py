@@ -193,7 +193,7 @@ def _print_unparsed(search: "FoundLogs", layout: str) -> None:
 
 
 def _given(options: dict[str, Any]) -> "Given":
-    """Return the values from the user's options that replace values missing in logs.
+    """Return the values of the user's options, to use if a log does not contain these values.
 
     Raises UserError if the preset of a model is not known.
     """
@@ -219,7 +219,7 @@ def _given(options: dict[str, Any]) -> "Given":
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
-    """Raise UserError for paths that do not exist, so that no job is submitted to read them."""
+    """Raise UserError if paths do not exist, before a job is submitted to read them."""
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:
@@ -293,7 +293,7 @@ def _temporary_folder() -> "Iterator[Path]":
 def _status() -> "Iterator[Callable[[Path], None]]":
     """Show on a terminal which archive is being read.
 
-    Yields a function; call it with the path of each archive before you read the archive.
+    Yields a function. Before you read an archive, call this function with the archive's path.
     """
     if not sys.stderr.isatty():
         yield lambda path: None
@@ -309,7 +309,8 @@ def _status() -> "Iterator[Callable[[Path], None]]":
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
     """Show on a terminal how many bytes of the logs have been read, and the remaining time.
 
-    Yields a function. Call it after each read from a log, with the number of bytes of this read.
+    Yields a function. After each read from a log, call this function with the number of bytes
+    that were read.
     """
     if not sys.stderr.isatty():
         yield lambda count: None

@@ -96,7 +96,7 @@ def plan(
         loaded, remarks = with_answers(loaded, answers), answers.remarks
     runs: Sequence[Collected] = ()
     if store.path.is_dir():
-        # The readers of all log formats: a fifth of the time of a plan without results.
+        # This imports all log formats, which takes a fifth of the time of a plan without results.
         from orchestrator.collect.collected import collect_campaign
 
         runs = collect_campaign(loaded, store)
@@ -117,7 +117,7 @@ def plan(
         complain(f"cannot start yet: {line}")
     for line in remarks:
         complain(line)
-    # A program finds them in its records.
+    # In other formats, the records contain the warnings and problems.
     if layout in FOR_PEOPLE:
         for line in warning_lines(loaded):
             complain(f"warning: {line}")
@@ -160,8 +160,8 @@ def render(
 def record_options(source: Path, output: Path) -> None:
     """Record the options of the program in SOURCE, a checkout or script, without running it.
 
-    Copy the file to a machine without the checkout. There, give its path as `options_record` in the
-    campaign file.
+    Copy the record to a machine without the checkout. In the campaign file on that machine, give
+    the path of the record as `options_record`.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.common.files import disk_errors, write_text
@@ -207,7 +207,7 @@ def salloc(
 ) -> None:
     """Print the line that allocates nodes for the missing runs of CAMPAIGN.
 
-    Within the allocation, `teralog submit --here` runs them.
+    In the allocation, type `teralog submit --here` to start these runs.
     """
     from orchestrator.slurm.commands import ignored_variables, without_sbatch_variables
     from orchestrator.submit.selection import (
@@ -244,9 +244,9 @@ def salloc(
 
 
 def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
-    """Return the `teralog submit --here` command for the allocation: a list of words."""
+    """Return the words of the command `teralog submit --here`, which is run in the allocation."""
     skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
-    # A venv need not be activated to run what is in it.
+    # If a venv is used without being activated, `teralog` is not on the PATH.
     program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]
     return [
         *program,

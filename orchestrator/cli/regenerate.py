@@ -94,9 +94,10 @@ def regenerate_tflops(
 ) -> None:
     """Compute the TFLOPs column of the markdown tables in FILE again.
 
-    The columns are found by their titles; every other byte stays unchanged. A line
-    <!-- teralog: seq_length=2048 factor=4 --> in FILE overrides the options. Rows that look
-    like results and are not understood are listed. FILE may be - for standard input.
+    The command finds columns by their titles. It changes only the cells that it computes; all
+    other bytes stay the same. A line <!-- teralog: seq_length=2048 factor=4 --> in FILE
+    overrides the options. The command lists rows that look like results, but that it cannot
+    understand. FILE may be - for standard input.
     """
     from orchestrator.markdown.meaning.columns import Meaning, title_key
     from orchestrator.markdown.meaning.settings import Formula, PageSettings
@@ -198,7 +199,7 @@ def _columns(add: str) -> Sequence[str]:
 def _read(file: str) -> bytes:
     if file != "-":
         return Path(file).read_bytes()
-    # Python has no standard input where it was closed before the start.
+    # Python has no standard input if it was closed before the start.
     if sys.stdin is None:
         raise UserError(" standard input is closed")
     return sys.stdin.buffer.read()

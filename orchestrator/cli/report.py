@@ -161,7 +161,7 @@ def report(
         _print(loaded, both, runs, layout)
     for sentence in (*left_out(loaded, collected, gone), *written):
         click.echo(sentence, err=True)
-    # Last, so that the table is printed even if the disk refuses.
+    # Files are written last, so that the table is printed even if they cannot be written.
     if write or as_html:
         click.echo(write_report(loaded, store, made, runs, gone, as_html=as_html), err=True)
 
@@ -169,8 +169,8 @@ def report(
 def _file_layout(file: Path, layout: str) -> str | None:
     """Return the format in which to write a file; None for an HTML page.
 
-    This is the value of `--format` if the user typed it. Otherwise, the suffix of the file decides.
-    Raises UsageError if no format has this suffix.
+    If the user typed `--format`, the result is the value of this option. Otherwise, the suffix of
+    the file decides. Raises UsageError if no format has this suffix.
     """
     context = click.get_current_context()
     if context.get_parameter_source("layout") is ParameterSource.COMMANDLINE:
@@ -231,7 +231,7 @@ def _write_file(file: Path, text: str | bytes) -> str:
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:
-    """Write the tables of a markdown page as an HTML page, in the same folder.
+    """Write the tables of a markdown page into an HTML page in the same folder.
 
     Raises UsageError if the user did not give `--html`, or gave an option that does not apply
     to a markdown page.
@@ -262,10 +262,10 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
 
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
-    """Replace the report in the user's page, which is between two comments that mark its place.
+    """Replace the text between two comments in the user's page by the table of a report.
 
-    Returns a sentence: the page was updated, or was up to date. Raises UserError if the page lacks
-    the comments.
+    The comments contain the name of the campaign. Returns a sentence: the page was updated, or was
+    up to date. Raises UserError if the page lacks the comments.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.markdown.document.report_marks import with_report
@@ -333,7 +333,8 @@ def _formatted(
 def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> None:
     """Print a table of nodes with the step times of the runs, grouped by node.
 
-    `report` prints it, not `status`, because the step times are results from the logs of the runs.
+    The command `report` prints this table, not `status`, because step times are results of the
+    runs' logs.
     """
     from orchestrator.common.tables import as_records
     from orchestrator.status.slow_nodes import HOW_MADE, node_speeds, node_table

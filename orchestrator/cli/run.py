@@ -60,9 +60,9 @@ def status(
 ) -> None:
     """Show the states of the runs of CAMPAIGN, and which runs are slow or hang.
 
-    With more than 20 runs it prints the number of runs in each state. Below, it lists only runs
-    that failed, hang, are slow or are running, and runs for which Slurm gives a reason to wait.
-    Formats other than text contain every run.
+    With more than 20 runs, the command prints the number of runs in each state. Below, it lists
+    only runs that failed, hang, are slow or are running, and runs for which Slurm reports why they
+    wait. Formats other than text contain every run.
     """
     from orchestrator.status.many_runs import (
         MOST_ROWS,
@@ -121,9 +121,9 @@ def status(
 
 
 def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[str]:
-    """Return the ids of the runs that match an expression of the user, e.g. 'world_size > 8'.
+    """Return the ids of the runs that match the user's expression, e.g. 'world_size > 8'.
 
-    The expression may use the names of the values in report.json.
+    The expression may contain the names of all values in report.json.
     """
     from datetime import datetime
 

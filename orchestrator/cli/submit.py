@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign, PlannedRun
     from orchestrator.store.campaign_store import CampaignStore
 
-# Between two rounds of `submit --wait`, as between two questions of `watch` to Slurm.
+# The pause between two rounds of `submit --wait`; `watch` waits as long between queries to Slurm.
 WAIT_SECONDS = 10.0
 
 
@@ -182,7 +182,7 @@ def submit(
     printed_lines: set[str] = set()
     with interruptible(_stopped(loaded, here=here)):
         while True:
-            # Between two rounds others may submit, cancel and retry.
+            # The session ends after each round, so that other commands can submit or cancel runs.
             with place.session(loaded, store, complain) as session:
                 notes = session.settle(runs)
                 complain_all(note for note in notes if note not in printed_lines)
@@ -297,8 +297,8 @@ def _say_nothing_ended(
 ) -> None:
     """Print that `retry` starts nothing, because no run ended with one of `outcomes`.
 
-    named: whether the user named the runs. missing: whether some runs were never started. If so,
-    the message also contains the command that starts them.
+    named: whether the user named the runs. missing: whether some runs are missing, i.e. not started
+    or interrupted. If so, the message also contains the command that starts them.
     """
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last
@@ -326,8 +326,8 @@ def _finish_submit(
 def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
     """Write the report of a campaign whose runs have all ended, unless the report is up to date.
 
-    If the report cannot be written, prints the reason instead of raising an error. The outcomes
-    of the runs decide the exit code, not the report.
+    If the report cannot be written, prints the reason and raises no error. So the exit code
+    depends only on the outcomes of the runs.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.report.write import renew_report

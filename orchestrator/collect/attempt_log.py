@@ -17,8 +17,8 @@ from parsers.summary.warmup import Warmup
 class AttemptLog:
     """The records and step reports of an attempt, since Slurm last started its job.
 
-    If the job's programs trained several times, each time from the beginning, only the last
-    training is kept. A training that continued from a checkpoint has several launches.
+    If the job trained several times, each time from the beginning, only the last training with
+    measurements is kept. If a training continued from a checkpoint, all its launches are kept.
     """
 
     records: Sequence[Record]

@@ -25,11 +25,11 @@ from parsers.summary.warmup import Warmup
 class Collected:
     """One run of a campaign, with the content of its last attempt's log.
 
-    log_outcome: how the run ended according to its log, with the failure message; None if the log
-    was not needed to decide. reports: all reported iterations, warm-up included. summary: the
-    numbers after the warm-up. log: the log's file; None without a log. given_up: why the run
-    is not started; None if it is not given up. measures: the values of the framework's own columns
-    in a report, by name. attempts: the run's attempts, oldest first.
+    log_outcome: how the run ended according to its log, with the failure message; None if the
+    scheduler's state alone decides the outcome. reports: all reported iterations, warm-up included.
+    summary: the numbers after the warm-up. log: the path of the log; None without a log. given_up:
+    why the run is given up; None if it is not. measures: the values of the report's columns that
+    only this framework has, by name. attempts: the run's attempts, oldest first.
     """
 
     planned: PlannedRun
@@ -45,9 +45,9 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """The other work that shared this machine's cores with the last attempt, as text.
+        """How many ranks and other runs shared the cores of the last attempt, as text.
 
-        None if no such work is known.
+        None if the last attempt was not crowded, or if the run was never started.
         """
         return self.attempts[-1].crowded if self.attempts else None
 

@@ -29,10 +29,10 @@ class Ending:
 def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
     """Return the ending of each of `runs`, in their order.
 
-    A run is given up if a run before it in its series failed. But a run that ended on its own keeps
-    its ending. So only these are given up: runs that have not started, interrupted runs, and runs
-    whose job Slurm no longer knows and whose log does not show how they ended. If the failed run
-    starts again, the other runs of its series are no longer given up.
+    A run is given up if an earlier run of its series failed, and the run itself has no known end.
+    A run has no known end in three cases: it was not started, it was interrupted, or Slurm no
+    longer knows its job and its log does not show how it ended. If the failed run starts again,
+    the other runs of its series are no longer given up.
     """
 
     @cache

@@ -15,7 +15,7 @@ from parsers.runs.outcome import read_outcome
 class RunOutcome(StrEnum):
     """teralog's word for how a run ended.
 
-    Not to be confused with a state, which is Slurm's word, in capitals.
+    A state is another thing: the scheduler's word, in capitals, e.g. NODE_FAIL.
     """
 
     COMPLETED = "completed"
@@ -88,8 +88,8 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
     """Return a run's outcome; None if the run has not ended.
 
     state: the scheduler's state, which decides in most cases. log_outcome: how the run ended
-    according to its log. It decides in two cases: a failed run whose log shows that memory ran out
-    has the outcome `oom`; and if Slurm no longer knows the job, only the log shows how it ended.
+    according to its log, which decides in two cases. First: the log of a failed run shows that
+    memory ran out; then the outcome is `oom`. Second: Slurm no longer knows the run's job.
     """
     word = _BY_STATE.get(state)
     if log_outcome is None:
@@ -112,14 +112,15 @@ def run_outcome(
 ) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
     """Return a run's state, its outcome, the outcome in its log, and its attempts.
 
-    state: that of the last attempt, or NOT_STARTED. outcome: None if the run has not ended. outcome
-    in the log: with the failure message; None if the log does not matter. attempts: oldest first.
+    The state is that of the last attempt, or NOT_STARTED. The outcome is None if the run has not
+    ended. The outcome in the log has the failure message; it is None if the state alone decides,
+    or if the log cannot be read. The attempts are in order, oldest first.
     """
     state, starts = folder.standing()
     log_outcome = _printable(_log_outcome(state, starts[-1])) if starts else None
     word = outcome(state, log_outcome)
     if word == RunOutcome.COMPLETED and _is_unrehearsed(folder, starts[-1]):
-        # A script that ends before its training, as by an `exit 0`, completes nothing.
+        # A script that ends before its rehearsal, e.g. by `exit 0`, has not completed anything.
         word, log_outcome = RunOutcome.FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
     return state, word, log_outcome, tuple(starts)
 

@@ -1,4 +1,4 @@
-"""Find the beginning of a job's last start in its log, if Slurm started it several times."""
+"""Find where a job's last start begins in its log, if Slurm started the job several times."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -14,10 +14,10 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines that a program printed to stdout.
+    """What a program printed to stdout, and whether the answer can be used.
 
-    problem: why the program gave no usable answer; None if it gave one. late: whether the program
-    was killed because it ran out of time.
+    lines: the printed lines. problem: why the answer cannot be used; None if it can. late: whether
+    the program was killed, because it did not end within its time limit.
     """
 
     lines: tuple[str, ...] = ()
@@ -41,9 +41,10 @@ def ask(
     timeout_seconds: float = TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """Run a command until it ends or times out; return the lines that it printed.
+    """Run a command until it ends or times out; return the printed lines, or the problem.
 
-    Returns None if the command's program is missing.
+    Returns None if the command's program is missing. environment: the variables of the program;
+    None for those of this process.
     """
     if shutil.which(command[0]) is None:
         return None

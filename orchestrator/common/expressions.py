@@ -1,4 +1,4 @@
-"""Compile the expressions of `exclude` and `--filter`: comparisons, never `eval`.
+"""Compile the expressions of `exclude` and `--filter`, without using `eval`.
 
     world_size > 64
     strategy in ["ddp", "zero0"] and precision == "bf16"
@@ -6,7 +6,8 @@
 
 Python's own parser reads an expression. Each node of its syntax tree is translated into a closure,
 and a node that is not in the tables below is refused. So an expression cannot contain calls,
-attributes, subscripts or powers. A comparison with an absent value is false.
+attributes, subscripts or powers. An absent value is None. Comparisons of None by <, <=, > or >= are
+false; None is equal only to None.
 """
 
 import ast
@@ -49,10 +50,10 @@ _EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bool]:
     """Return a function that evaluates an expression for the values of a run.
 
-    names: the parameters that the expression may contain. Raises UserError if the text is not an
-    expression of the module's language, or contains another name. The returned function raises
-    UserError if it compares a number with a text, divides by zero, or converts an integer that is
-    too large for a float.
+    names: the parameters that the expression may contain. Raises UserError if the text contains
+    another name, or anything else that is not allowed, e.g. a call. The returned function raises
+    UserError if the expression mixes numbers and texts, divides by zero, or has an integer that
+    is too large for a float.
     """
     if len(text) > MAX_LENGTH:
         raise UserError(f"the expression is too long; the maximum is {MAX_LENGTH} characters")
@@ -81,9 +82,9 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
     """Return the indices, from 0, of the rows for which the user's expression is true.
 
-    option: the command-line option with this expression, e.g. `--filter`; errors name it. The
-    expression may contain the name of any value of any row. Raises UserError if the expression is
-    not valid, does not fit the values, or is true for no row.
+    option: the command-line option with this expression, e.g. `--filter`, for error messages. The
+    expression may contain any name that is a key of some row. Raises UserError if the expression
+    is not valid, cannot be computed for the values of a row, or is true for no row.
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})

@@ -32,7 +32,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _write_synced(path: str | Path, text: str) -> None:
-    # Without the layers of text and buffers, which cost as much as the disk.
+    # Not with Python's layers for text and buffers, which take as much time as the disk.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         rest = memoryview(text.encode())
@@ -77,7 +77,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     second case the file is damaged, because teralog writes only objects.
     """
     try:
-        # Without the layers of text and buffers: a status reads several files for each run.
+        # Not with Python's layers for text and buffers: a status reads several files for each run.
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             value = json.loads(file.read().decode())
     except FileNotFoundError:
@@ -196,7 +196,7 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
         except OSError:
             if not folder.is_dir():
                 raise
-            # Somebody else was faster.
+            # Another process made the folder first.
         else:
             return
     for name, text in texts.items():
@@ -280,8 +280,8 @@ ELSEWHERE = "give a folder that you can write to with --results"
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
     """Turn an OSError in the `with` block into a UserError: `path` cannot be written.
 
-    otherwise: what the user can do about the error, as the end of the message. If the disk is full,
-    the message also suggests to free space.
+    otherwise: the end of the message: what the user can do, e.g. give another folder. If the disk
+    is full, the message also contains "free some space".
     """
     try:
         yield

@@ -1,10 +1,10 @@
 """Fit a table into the width of a terminal, without cutting a number.
 
 Columns without a value are left out. A column with the same value in all rows is moved to a
-line above the table. If the other columns are too wide, titles wrap, ids are shortened to a
-unique start, and texts wrap or are cut to one line. If that is not enough, columns are left
-out, and a line below the table names them. Columns marked as minor (`Table.minor`) are left
-out first, from right to left, and then the others, also from right to left. Two columns
+line above the table. If the other columns are too wide, titles wrap, and texts wrap or are cut
+to one line. Of each id, only the first digits are shown. If that is not enough, columns are
+left out, and a line below the table names them. Columns marked as minor (`Table.minor`) are
+left out first, from right to left, and then the others, also from right to left. Two columns
 always stay: the first, and the last that is not minor. If a table with a single row is too
 wide, each column gets a line.
 """
@@ -62,14 +62,14 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width at which neither a cell nor a word of the title is broken."""
+        """The smallest width at which each cell, and each word of the title, stays on one line."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property
     def roomy(self) -> int:
-        """The width at which no cell wraps and the title takes one line.
+        """The smallest width at which each cell, and the title, stays on one line.
 
-        A title with a unit in parentheses takes two lines, because the unit is on a separate line.
+        If the title ends with a unit in parentheses, the unit is on a second line.
         """
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
@@ -77,8 +77,8 @@ class _Shown:
     def least(self) -> int:
         """The smallest width at which the column is readable.
 
-        For numbers, this is the natural width. For texts, it is the natural width or `_LEAST_TEXT`,
-        whichever is smaller.
+        For a column of numbers, the result is the width `natural`. For a column of texts, it is the
+        smaller of `natural` and `_LEAST_TEXT`.
         """
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
@@ -136,7 +136,7 @@ def wrapped(sentence: str, width: int | None) -> list[str]:
 
 
 def _columns(table: Table) -> list[_Shown]:
-    """Return the columns that have a value in some row."""
+    """Return the columns that have a value in some row; all columns if no row has a value."""
     rows, numbers = shown_rows(table), numeric_columns(table)
     minor = table.minor or (False,) * len(table.titles)
     every = [
@@ -184,9 +184,10 @@ def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
 
 
 def _with_short_ids(column: _Shown) -> _Shown:
-    """Shorten the ids in a column of run ids to starts that are still unique within the column.
+    """Shorten the ids in a column of run ids to their first digits, which must stay unique.
 
-    Commands accept such a start in place of the id. Other columns are returned unchanged.
+    Commands accept the first digits of an id in place of the id. A column without ids is returned
+    unchanged.
     """
     if column.name != "run_id":
         return column
@@ -205,8 +206,8 @@ def _with_short_ids(column: _Shown) -> _Shown:
 def _least_wanted(columns: Sequence[_Shown]) -> int:
     """Return the index of the column to leave out next.
 
-    This is the last minor column or, without minor columns, the last column but one. The first
-    column is never left out, and neither is the last column that is not minor.
+    If there are minor columns, the result is the last of them; otherwise, the last column but one.
+    Two columns are never left out: the first column, and the last column that is not minor.
     """
     last = max((at for at, column in enumerate(columns) if not column.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))

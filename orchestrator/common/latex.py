@@ -18,7 +18,7 @@ _WORDS = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "→": r"$\rightarrow$",
-    # At the beginning of a row these would belong to the end of the row before.
+    # At the beginning of a row, LaTeX would read these as part of the end of the row before.
     "[": "{[}",
     "*": "{*}",
 }

@@ -1,7 +1,7 @@
 """Lock files with `flock`.
 
-The operating system releases a lock at the latest when all processes that hold it have
-ended, even if they were killed.
+When all processes that hold a lock have ended, the operating system releases the lock, even if
+the processes were killed.
 """
 
 import errno
@@ -15,15 +15,18 @@ from orchestrator.common.errors import UserError
 def acquire(path: Path) -> int | None:
     """Return a file descriptor that holds the lock at `path`, or None if the lock is taken.
 
-    The lock lasts until this descriptor, and every copy of it that a child process inherited, is
-    closed. If the last process with a copy is killed, the lock is free. Raises OSError, and
-    UserError if `path` is a symbolic link.
+    The lock lasts until this descriptor and all its copies are closed; child processes inherit
+    copies. When the last process with a copy ends or is killed, the lock is free. Raises OSError,
+    and UserError if `path` is a symbolic link.
     """
     return _flock(path, fcntl.LOCK_EX)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock at `path`. Raises the same errors as `acquire`."""
+    """Return whether a process holds the lock at `path`.
+
+    Raises OSError, and UserError if `path` is a symbolic link.
+    """
     if not path.is_symlink() and not path.exists():
         return False
     descriptor = _flock(path, fcntl.LOCK_SH)

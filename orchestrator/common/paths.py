@@ -9,7 +9,7 @@ _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
 
 def absolute(path: str, folder: Path) -> str:
-    """Return the absolute path for a path in a file; relative paths are relative to `folder`."""
+    """Return the absolute path for a path that a user wrote, which may be relative to `folder`."""
     # Unlike Path.expanduser, it leaves the home of an unknown user as it is.
     return str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
 
@@ -17,7 +17,7 @@ def absolute(path: str, folder: Path) -> str:
 def unset_in(name: str, path: str | None) -> Iterator[str]:
     """Yield a sentence for each variable in a path that is not set in the environment.
 
-    name: the option or key that contains the path, with which each sentence begins.
+    name: the option or key that contains the path; each sentence begins with this name.
     """
     for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
         yield (

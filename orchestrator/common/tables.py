@@ -36,7 +36,8 @@ EXACT = Style(exact=True)
 class Column(Generic[Row]):
     """A column of a table, for rows of any type.
 
-    title: for people. name: for JSON. value: a function that returns the cell, given the row.
+    title: the column's name for people. name: its name in JSON and CSV. value: a function that
+    returns the cell, given the row.
     minor: whether the column is left out first if a terminal is too narrow. cut: whether long texts
     are cut to one line on a narrow terminal; in other columns, long texts wrap.
     """
@@ -53,10 +54,10 @@ class Column(Generic[Row]):
 class Table:
     """A table: the titles, names and styles of its columns, and the values of its cells, by row.
 
-    changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the indices of
-    the rows with a gap above them in markdown and LaTeX. minor: for each column, whether it is left
-    out first if a terminal is too narrow; empty if no column is. cut: the names of the columns
-    whose long texts are cut to one line on a narrow terminal.
+    changes: texts to show after a cell, e.g. `(↓31.3%)`, by the indices of its row and column.
+    breaks: the indices of the rows with a gap above them in markdown and LaTeX. minor: for each
+    column, whether it is left out first if a terminal is too narrow; empty if no column is minor.
+    cut: the names of the columns whose long texts are cut to one line on a narrow terminal.
     """
 
     titles: tuple[str, ...]
@@ -84,7 +85,7 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 def records_table(records: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of JSON records: a row per record, a column per name that any record contains.
 
-    A list or a mapping becomes JSON text. A title is the full name of the value.
+    A list or a mapping becomes JSON text. These names are also the titles of the columns.
     """
     names = tuple(dict.fromkeys(name for record in records for name in record))
     return Table(
@@ -130,7 +131,7 @@ def as_csv(table: Table) -> str:
     lines: list[str] = []
     for row in (table.names, *table.rows):
         text = io.StringIO(newline="")
-        # Only with a carriage return in its line ends does the writer quote one in a cell.
+        # The writer quotes a carriage return in a cell only if its own line ends contain one.
         csv.writer(text, lineterminator="\r\n").writerow(row)
         lines.append(text.getvalue().removesuffix("\r\n"))
     return "\n".join((*lines, ""))
@@ -144,7 +145,7 @@ def as_records(table: Table) -> list[dict[str, Any]]:
 def shown_rows(table: Table) -> list[list[str]]:
     """Return the cells of every row as text.
 
-    If the table has a change for a cell, e.g. `(↓31.3%)`, it follows the cell's value.
+    If the table has a change for a cell, e.g. `(↓31.3%)`, the change is added after the value.
     """
     return [
         [
@@ -169,7 +170,7 @@ def _number(value: float, style: Style) -> str:
         return f"{value:,.0f}"
     if style.exact or value == 0 or not math.isfinite(value):
         return f"{value:,.{digits}g}"
-    if rounded < 1e-4:  # where Python's g turns to exponents too
+    if rounded < 1e-4:  # Python's g also uses exponents here
         return f"{value:.{digits - 1}e}"
     return f"{value:#.{digits}g}".removesuffix(".")
 

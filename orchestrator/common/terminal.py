@@ -12,7 +12,7 @@ class _Choice:
 
 
 def show_wide() -> None:
-    """Show whole tables from now on, however narrow the terminal is: `--wide`."""
+    """Show whole tables from now on, even on a narrow terminal, because of `--wide`."""
     _Choice.wide = True
 
 

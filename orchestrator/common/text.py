@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def printable(text: str) -> str:
     """Return text in which U+FFFD replaces every character that is not printable.
 
-    Such characters are, for example, control characters.
+    For example, control characters are not printable.
     """
     if text.isprintable():
         return text
@@ -23,8 +23,8 @@ _LONG_SENTENCE = 10_000
 def shortened(sentence: str) -> str:
     """Shorten an error message: keep only the start and the end of every very long word.
 
-    If the whole message is still very long, only its start and end remain. So a reader still
-    finds the place, the problem and the remedy in a message that quotes a megabyte of text.
+    If the message is still very long after that, keep only its start and end. So a reader can
+    find the place, the problem and the remedy in a message that quotes a megabyte of text.
     """
     if len(sentence) > _LONG_WORD:
         sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)
@@ -51,7 +51,7 @@ def counted(number: int, what: str, several: str | None = None) -> str:
 
 def natural(text: str) -> list[tuple[int, str]]:
     """Return a sort key by which numbers in texts are sorted by size: 2 GPUs before 16 GPUs."""
-    # Texts and numbers take turns; of two numbers the one with more digits is the larger.
+    # In `parts`, texts and numbers alternate. Of two numbers, the one with more digits is larger.
     parts = [part.lstrip("0") for part in re.split(r"([0-9]+)", text)]
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 

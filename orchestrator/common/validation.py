@@ -19,9 +19,9 @@ def mapping_problems(
 ) -> Iterator[str]:
     """Yield a sentence for each problem of a mapping that should have a dataclass's fields as keys.
 
-    kind: the dataclass. values: the mapping. where: the path of the mapping in its file, with which
-    every sentence starts; empty for the top level. belongs: a function that, given an unknown key,
-    returns a sentence on where the key belongs, or None if that is not known.
+    kind: the dataclass. values: the mapping. where: the path of the mapping in its file; empty for
+    the top level. Every sentence starts with this path. belongs: a function that, given an unknown
+    key, returns a sentence on where the key belongs, or None if the place is not known.
     """
     prefix = f"{where}: " if where else ""
     types = field_types(kind)
@@ -49,7 +49,7 @@ def field_problems(where: str, kind: type, name: str, value: Any) -> Iterator[st
     try:
         _adapter(kind, name).validate_python(value, strict=True)
     except ValidationError as error:
-        # A value that fits none of several types has an error for each; the first will do.
+        # A value that fits none of several types has an error for each type; one is enough.
         first: dict[str, str] = {}
         for detail in error.errors():
             first.setdefault(_path(where, value, detail), _sentence(detail))
@@ -64,7 +64,7 @@ def field_types(kind: type) -> dict[str, Any]:
 
 @cache
 def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
-    # Making one takes a millisecond.
+    # Making an adapter takes a millisecond.
     return TypeAdapter(field_types(kind)[name])
 
 

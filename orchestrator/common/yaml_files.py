@@ -21,7 +21,7 @@ def _refusal(problem: str, node: Any) -> yaml.MarkedYAMLError:
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Load YAML 1.2's core schema, and merge keys (`<<`).
+    """A loader for the core schema of YAML 1.2, and for merge keys (`<<`).
 
     A key that is not a text, or that occurs twice, is an error.
     """
@@ -55,10 +55,10 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _as_written(node: Any, lists: int = 2) -> Any:
-    """Return a YAML list in which numbers are replaced by texts, exactly as the user wrote them.
+    """Return a YAML list in which each number is a text, exactly as the user wrote the number.
 
-    node: the list; other nodes are returned unchanged. lists: the number of levels of nested lists
-    to convert.
+    node: the list; a node that is not a list is returned unchanged. lists: how many levels of
+    nested lists to convert.
     """
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node
@@ -123,7 +123,7 @@ for _kind, (_pattern, _first, _convert) in _SCALARS.items():
     if _first:
         _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"^(?:{_pattern})$"), _first)
 _Loader.add_implicit_resolver(f"{_TAG}merge", re.compile(r"^<<$"), ["<"])
-# Made whole before they are passed on, so that one within itself is refused.
+# Mappings and lists are built completely before use, so that one that contains itself is refused.
 _Loader.add_constructor(f"{_TAG}map", lambda loader, node: loader.construct_mapping(node, True))
 _Loader.add_constructor(f"{_TAG}seq", lambda loader, node: loader.construct_sequence(node, True))
 _Loader.add_constructor(None, _Base.construct_undefined)
@@ -182,7 +182,7 @@ def _nesting(text: str) -> int:
 
 
 def _unprintable(where: str, value: Any, seen: set[int]) -> Iterator[str]:
-    # A list or mapping that aliases repeat is looked at once, or a few lines could take for ever.
+    # A list or mapping that aliases repeat is checked once, or a few lines could take very long.
     if isinstance(value, dict | list):
         if id(value) in seen:
             return

@@ -124,8 +124,8 @@ def _from_sizes(choice: dict[str, Any]) -> ModelShape | str:
 def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | str:
     """Return the shape with another size of heads, or with experts in each layer.
 
-    more: values of parameters, e.g. `head_dim` or `num_experts`. If they contradict each other, the
-    result is a sentence about the problem.
+    more: the sizes of heads and experts, by parameter, e.g. `head_dim` or `num_experts`. If these
+    sizes contradict each other, the result is a sentence about the problem.
     """
     from orchestrator.model.description import Attention, Experts, Mlp
     from orchestrator.run.described import described_shape, description
@@ -159,8 +159,8 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 def check_source(source: str, key: str) -> None:
     """Raise UserError if no model is called `key`.
 
-    source: `name` or `preset`. With `name`, only the names that `teralog models` lists are
-    searched. With `preset`, the presets are searched, too.
+    source: `name` or `preset`. With `name`, the key must be a name that `teralog models` lists.
+    With `preset`, it may be such a name or a preset.
     """
     if is_preset(key) and source == "preset":
         return

@@ -2,10 +2,10 @@
 
 Two programs may print different TFLOPs for the same run, and both may be right, because
 they count different things. Some functions here are named after their convention. The exact
-conventions leave out embedding look-ups, norms, softmax, GELU and the optimizer, which
-together need less than 1 % of the FLOPs, except in very small models. Approximations by the
-number of parameters, e.g. `bigscience`, count each of these parameters like an element of a
-matrix.
+conventions leave out embedding look-ups, norms, softmax, GELU and the optimizer. Except in
+very small models, these need less than 1 % of the FLOPs together. Approximations such as
+`bigscience` start from a number of parameters. They count each of these parameters, also those
+of norms, as an element of a matrix.
 
 The product of a matrix of shape (m, k) and a matrix of shape (k, n) costs 2mkn FLOPs. The
 backward pass costs twice the forward pass: one product for the gradient of the inputs and
@@ -39,7 +39,7 @@ class Iteration:
         """The values of the letters in formulas.
 
         B: sequences per iteration. P: parameters. N: the parameters that are multiplied with
-        tokens. `ModelShape.symbols` has the other letters.
+        tokens. The other letters are those of `ModelShape.symbols`, e.g. l = layers.
         """
         parameters = self.model.parameters(self.padded_vocab_size)
         return {
@@ -79,8 +79,8 @@ def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
     """Return the exact formula of an iteration: a text with the letters of `Iteration.symbols`.
 
     passes: how often a layer is computed; a backward pass counts as two.
-    attention: the factor of B·s²·l·h per pass: 4 for all keys, 2 for only the causal half
-    of them.
+    attention: the factor of B·s²·l·h per pass: 4 if all keys count for each query, 2 if only
+    the keys before the query count, i.e. half of them.
 
     The letters are B = sequences per iteration, s = sequence length, l = layers, h = hidden
     size, k = width of all keys, f = width of the MLP, V = padded vocabulary. FLOPs per
@@ -155,11 +155,11 @@ def narayanan_flops(
     The letters are B = global batch size, s = sequence length, l = layers, h = hidden size,
     V = padded vocabulary. Attention is not causal, and the MLP has two matrices 4h wide.
 
-    With recomputation the FLOPs are 96·B·s·l·h²·(1 + s/(6h) + V/(16lh)). This is
-    96Bslh² + 16Bs²lh + 6BshV: layers count four times and the head three times. Without
-    recomputation, layers count three times: 72·B·s·l·h²·(1 + s/(6h) + V/(12lh)). Some
-    programs replace 96 by 72, but keep the 16. Then they lose a quarter of the head's
-    FLOPs.
+    With recomputation, the FLOPs are 96·B·s·l·h²·(1 + s/(6h) + V/(16lh)). Written as a sum,
+    they are 96Bslh² + 16Bs²lh + 6BshV: layers count four times and the head three times.
+    Without recomputation, layers count three times: 72·B·s·l·h²·(1 + s/(6h) + V/(12lh)).
+    Some programs replace 96 by 72, but do not replace 16 by 12. So they leave out a quarter
+    of the head's FLOPs.
     """
     symbols = {
         "l": num_layers,
@@ -176,8 +176,8 @@ def model_flops(run: Run) -> int | None:
 
     The convention is `model`. For layers like those of GPT-2, the result is
     72·B·s·l·h²·(1 + s/(6h) + V/(12lh)). The letters are B = global batch size, s = sequence
-    length, l = layers, h = hidden size, V = padded vocabulary. This equals the count of
-    torch's FlopCounterMode with the math attention kernel. Returns None if the model or the
+    length, l = layers, h = hidden size, V = padded vocabulary. torch's FlopCounterMode
+    counts the same FLOPs with the math attention kernel. Returns None if the model or the
     batch is not known.
     """
     return _per_iteration(run, "model")
@@ -214,9 +214,9 @@ def training_seconds(
 ) -> float:
     """Return the time in seconds to train on `tokens` tokens.
 
-    This is 8TP/(nX), or 6TP/(nX) without recomputation. T is the number of tokens, P the number of
-    parameters, n the number of GPUs, and X the FLOPs per second of each GPU (Narayanan et al. 2021,
-    section 5.1). The formula counts FLOPs as BigScience does, so X must be counted in the same way.
+    The formula is 8TP/(nX), or 6TP/(nX) without recomputation (Narayanan et al. 2021, section 5.1).
+    T is the number of tokens, P the number of parameters, n the number of GPUs, and X the FLOPs per
+    second of each GPU. X must be counted by BigScience's convention, as in the formula.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

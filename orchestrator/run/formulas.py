@@ -14,7 +14,7 @@ _SYMBOL = re.compile(r"(?P<symbol>[A-Za-z])(?P<square>²?)")
 def value(formula: str, symbols: Mapping[str, int]) -> int:
     """Return the value of a formula; a letter may be squared.
 
-    symbols: the number for each letter. Raises KeyError if it lacks a letter of the
+    symbols: the number for each letter. Raises KeyError if `symbols` lacks a letter of the
     formula.
     """
     return sum(
@@ -24,19 +24,19 @@ def value(formula: str, symbols: Mapping[str, int]) -> int:
 
 
 def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
-    """Replace the letters of a formula by numbers, e.g. `96·4·64·2·64² + 6·4·64·64·512`."""
+    """Replace the letters of a formula by numbers: `6·B·s·h²` becomes e.g. `6·4·64·512²`."""
     return _SYMBOL.sub(lambda match: f"{symbols[match['symbol']]}{match['square']}", formula)
 
 
 def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `symbols` that the formula contains, in the order of `symbols`."""
+    """Return the entries of `symbols` whose letters the formula contains, in the same order."""
     used = {letter for _, letters in _terms(formula) for letter in letters}
     return {letter: number for letter, number in symbols.items() if letter in used}
 
 
 @cache
 def _terms(formula: str) -> tuple[tuple[int, str], ...]:
-    """Return each product of a formula as a pair: its number, and its letters.
+    """Return each product of a formula as a pair: the number and the letters of the product.
 
     For example, `96·B·s·l·h²` becomes (96, "Bslhh").
     """

@@ -12,9 +12,9 @@ from orchestrator.run.model import Run
 def run_id(run: Run) -> str:
     """Return a run's identity: 12 hexadecimal digits of a hash over its parameters.
 
-    Only values that differ from a built-in default are hashed, so that a parameter added to
-    a later version does not change the identity of older runs. Fields with `identity:
-    False` in their metadata are left out, e.g. the time limit.
+    Only values that differ from a built-in default are hashed. So if a later version of
+    teralog has a new parameter, older runs keep their identity. Fields with `identity: False`
+    in their metadata are left out, e.g. the time limit.
     """
     text = json.dumps(_differing(run), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
     return _differing(value) if _is_dataclass(kind) else value
 
 
-# A campaign of ten thousand runs asks both of these a million times.
+# A campaign of ten thousand runs calls both functions a million times.
 @cache
 def _is_dataclass(kind: type) -> bool:
     return dataclasses.is_dataclass(kind)

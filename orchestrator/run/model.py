@@ -18,7 +18,7 @@ from orchestrator.workloads.settings import (
 class Parallelism:
     """How a copy of the model, and each sequence, is split over ranks.
 
-    The first three sizes are those with which the program trains.
+    The tensor-, pipeline- and context-parallel sizes are those with which the program trains.
     contradicted_data_parallel_size: a number of copies that the user gave, although the ranks do
         not form that many copies.
     asked: the sizes that the user gave, if the program trains with other sizes; otherwise None.
@@ -62,7 +62,8 @@ class Batch:
 class Resources:
     """The nodes, GPUs and time that a run requests. The time limit is not part of a run's identity.
 
-    sbatch, srun: further options for these commands, which may change the speed of a run.
+    sbatch, srun: further options for the commands sbatch and srun. They are part of the identity,
+        because they may change the speed of a run.
     """
 
     nodes: int = 1
@@ -104,8 +105,8 @@ class Run:
     model: None for a user's own script whose model is unknown.
     model_name: the name of the model that the user chose, e.g. a preset; None if the user
         gave only sizes.
-    model_choice: the model as the user chose it, as JSON; None if the model is a GPT-2 with
-        other sizes, because then its sizes are enough.
+    model_choice: how the user chose the model, in JSON; None if the model is a GPT-2 with other
+        sizes, because then its sizes are enough.
     vocab_size_multiple: the framework pads the vocabulary to a multiple of this number
         times the tensor-parallel size.
     """
@@ -150,7 +151,7 @@ class Run:
 
     @property
     def padded_vocab_size(self) -> int | None:
-        """The vocabulary size rounded up to the multiple that the framework needs."""
+        """The vocabulary size, rounded up as the framework does; None if the model is unknown."""
         if self.model is None:
             return None
         multiple = self.vocab_size_multiple * self.parallelism.tensor_parallel_size
@@ -188,8 +189,9 @@ def asked_split(run: Run) -> dict[str, int] | None:
 def sizes(run: Run) -> dict[str, Any]:
     """Return every chosen and derived value of a run by name, for JSON and expressions.
 
-    All names are on one level. An absent value is None. `parameters_billions` counts in 10**9;
-    `gpu_hours` are the requested hours.
+    The names are on one level, e.g. `nodes`, not `resources.nodes`. An absent value is None.
+    `parameters_billions` is the number of parameters divided by 10**9. `gpu_hours` are the
+    requested hours.
     """
     model, training, resources = run.model, run.training, run.resources
     parameters = run.parameters
@@ -236,9 +238,10 @@ def sizes(run: Run) -> dict[str, Any]:
 
 
 def _variants(model: ModelShape | None) -> dict[str, Any]:
-    """Return the parameters in which models may differ from GPT-2, with the values of `model`.
+    """Return the values of `model` for the parameters in which models may differ from GPT-2.
 
-    The names are those in campaign files. A value is None if it is not known.
+    The keys are the names of the parameters in campaign files. A value is None if the model does
+    not have it, or if it is not known.
     """
     if model is None:
         return dict.fromkeys(_VARIANTS)

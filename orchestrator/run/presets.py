@@ -42,7 +42,8 @@ GPT = {
     "175b": _gpt2(12288, 96, 96, seq_length=2048),
 }
 
-# benchmark_opt_lora_dummy.py of the same folder; where it loads facebook/opt-*, that model's shape.
+# benchmark_opt_lora_dummy.py of the same folder. If it loads facebook/opt-*, the shape is that of
+# the loaded model.
 OPT = {
     "opt-125m": _opt(768, 12, 12),
     "opt-350m": _opt(1024, 24, 16),
@@ -62,7 +63,7 @@ ONEFLOW = {
     "medium": ModelShape(24, 1024, 16, 50304, 1024),
 }
 
-# BigScience's GPT2 experiments on V100 (2021). What the page calls 7.5B its scripts call 7B.
+# BigScience's GPT2 experiments on V100 (2021). The page calls a model 7.5B; its scripts call it 7B.
 V100_PAGE = {
     "7B": _v100(4096, 36),
     "7.5B": _v100(4096, 36),
@@ -82,7 +83,7 @@ V100_PAGE = {
     "206B": _v100(16384, 64),
 }
 
-# The OPT keys also go without their prefix, save 10b, which the GPT table has.
+# The OPT keys are also valid without their prefix, except 10b, which is a key of GPT.
 PRESETS: dict[str, ModelShape] = {
     **{key.removeprefix("opt-"): shape for key, shape in OPT.items()},
     **GPT,
@@ -95,9 +96,10 @@ PRESETS: dict[str, ModelShape] = {
 def preset(key: str) -> ModelShape:
     """Return the preset called `key`.
 
-    Upper and lower case matter only if the names of two presets differ in nothing else. For
-    example, `18b` is a GPT of ColossalAI's benchmark, and `18B` is a model of BigScience's
-    experiments on V100. Raises UserError, with the most similar name, if there is no such preset.
+    If no preset has exactly this name, return the preset whose name differs only in upper and lower
+    case, e.g. `52B` for `52b`. But `18b` and `18B` are two presets: `18b` is a GPT of ColossalAI's
+    benchmark, and `18B` is a model of BigScience's experiments on V100. Raises UserError, with the
+    most similar name, if there is no such preset.
     """
     if key in PRESETS:
         return PRESETS[key]
@@ -112,7 +114,7 @@ def is_preset(key: str) -> bool:
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence on another preset whose name differs from `key` only in capital letters.
+    """Return a sentence on a preset whose name differs from `key` only in upper and lower case.
 
     Returns None if there is no such preset, or if both presets have the same sizes.
     """

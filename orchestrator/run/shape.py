@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.run.choices import Biases, Norm
 from orchestrator.run.formulas import value
 
-# Most models have only a shape; a plan of them loads no other way to count.
+# Most models have only a shape. A plan of such models does not import `orchestrator.model`.
 if TYPE_CHECKING:
     from orchestrator.model.description import Model
 
@@ -52,9 +52,9 @@ class ModelShape:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """How the shape differs from GPT-2 apart from sizes: the names of the fields that differ.
+        """The names of the fields, apart from sizes, in which the shape differs from GPT-2.
 
-        For a described model the only name is `layers`.
+        For a described model, the only name is `layers`.
         """
         if self.described is not None:
             return ("layers",)
@@ -67,7 +67,7 @@ class ModelShape:
 
     @property
     def key_value_width(self) -> int:
-        """The width of the keys, and of the values, of all heads together."""
+        """The width of the keys of all heads together; the values have the same width."""
         if self.described is not None:
             return self.described.key_value_width
         heads = self.num_key_value_heads or self.num_attention_heads
@@ -77,7 +77,8 @@ class ModelShape:
     def is_gpt2(self) -> bool:
         """Whether the model differs from GPT-2 only in sizes, e.g. its number of layers.
 
-        The MLP must be 4 times as wide as the hidden size, and the keys as wide as the hidden size.
+        The width of the MLP must be 4 times the hidden size, and the width of the keys must be the
+        hidden size.
         """
         sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
         if self.described is not None:
@@ -89,8 +90,9 @@ class ModelShape:
     def has_gpt2_layers(self) -> bool:
         """Whether the matrices of a layer have the same form as in GPT-2.
 
-        That is the case if the MLP has two matrices, 4 times as wide as the hidden size, and the
-        keys are as wide as the hidden size. It is never the case for a described model.
+        This needs three things: the MLP has two matrices, the width of the MLP is 4 times the
+        hidden size, and the width of the keys is the hidden size. For a described model, the
+        result is always False.
         """
         if self.described is not None:
             return False
@@ -108,8 +110,8 @@ class ModelShape:
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
         """Return the values of the letters in formulas: l, h, f, k, V and s.
 
-        `parameter_formulas` has these letters: l = layers, h = hidden size, f = width of the MLP, k
-        = width of all keys, V = padded vocabulary, s = sequence length.
+        The letters are those of `parameter_formulas`: l = layers, h = hidden size, f = width of the
+        MLP, k = width of all keys, V = padded vocabulary, s = sequence length.
         """
         return {
             "l": self.num_layers,
@@ -158,8 +160,8 @@ class ModelShape:
     def parameters(self, padded_vocab_size: int) -> int:
         """Return the exact number of parameters of the model.
 
-        This is the sum of `parameter_formulas`. For a described model, it is the sum over the parts
-        of the description.
+        The result is the sum of `parameter_formulas`. For a described model, it is the sum over the
+        parts of the description.
         """
         if self.described is not None:
             from orchestrator.model import counting
@@ -171,11 +173,11 @@ class ModelShape:
     def looked_up_parameters(self, padded_vocab_size: int) -> int:
         """Return how many parameters take no part in the multiplications for a token.
 
-        These are parameters that are only looked up in a table: s·h for learned positions,
-        and V·h for the token embedding of a model with an untied head. Here s is the
-        sequence length, h the hidden size, V the padded vocabulary. A tied head uses the
-        token embedding as its matrix, so this embedding does not count. For a described
-        model, the parameters of the experts that a token does not use count, too.
+        These parameters are only looked up in a table: s·h for learned positions, and V·h for
+        the token embedding of a model with an untied head. Here s is the sequence length, h
+        the hidden size, V the padded vocabulary. A tied head multiplies by the token
+        embedding, so the result does not include that embedding. For a described model, the
+        result also includes the parameters of experts that a token does not use.
         """
         if self.described is not None:
             from orchestrator.model import counting

@@ -25,12 +25,13 @@ from orchestrator.slurm.arrays import directives
 from orchestrator.slurm.commands import SilenceError
 from orchestrator.slurm.nodes import Node, job_nodes
 
-# Options of which an allocation takes the sum or the maximum. In all others its runs must agree.
+# For these options, an allocation uses the sum or the maximum of the runs' values. Other options
+# must have the same value in all runs.
 _COUNTED = ("--nodes", "--ntasks-per-node", "--cpus-per-task", "--gres", "--time")
 # Options that each step sets for its own tasks.
 _OF_STEPS = ("--gpus-per-task",)
 _OF_BATCH_JOBS = ("--requeue", "--no-requeue", "--batch", "--ignore-pbs", "--propagate")
-# Apart from those that job scripts choose by themselves, and below those that systems hand out.
+# Job scripts themselves choose other ports, and operating systems assign higher ports.
 _PORTS = range(30000, 32700)
 _PORTS_A_JOB = 100
 
@@ -65,8 +66,8 @@ class Allocation:
     def refusal(self, run: Run) -> Refusal | None:
         """Return why a run must not start; None if it may start, or if Slurm does not answer.
 
-        A run must not start if the allocation has ended. Without `overrun`, a run must also not
-        start if the allocation ends before the run's time limit is over.
+        There are two reasons: the allocation has ended, or it will end before the run's time limit
+        is over. With `overrun`, the second reason is ignored.
         """
         try:
             now = standing(self.allocation)
@@ -195,12 +196,13 @@ def _srun(options: Sequence[str], *, shared: bool) -> str:
     """Return the body of a bash function that calls srun with additional options.
 
     options: the options that srun gets before the arguments of the bash function.
-    shared: whether other runs may use GPUs of the run's nodes. If so, the function ignores
-    calls with `--overlap`. Scripts use such calls to watch the run's GPUs, but the job step
-    would get the first GPUs of the node, which may belong to another run.
+    shared: whether other runs may use GPUs of the run's nodes. If so, the bash function does
+    nothing when it is called with `--overlap`. Job scripts call it with `--overlap` to watch
+    the run's GPUs. But that job step would watch the first GPUs of the node, which may
+    belong to another run.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
-    # The allocation's GPUs are not those of each step.
+    # srun would use the variables about the allocation's GPUs for the job step, too.
     call = f'(unset "${{!SLURM_GPUS@}}"; exec srun {shlex.join(options)} "$@")'
     return f"() {{ {guard}{call}; }}"
 
@@ -210,7 +212,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of `node` a run needs: enough for the run's GPUs and for its cores.
+    """Return how many shares of `node` a run needs, so that it gets all its GPUs and cores.
 
     asked: the sbatch options in the run's job script. If the run needs whole nodes, e.g.
     because of `--exclusive`, the result is the number of all shares of the node.
@@ -283,9 +285,9 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
 
 
 def _asked(script: str) -> dict[str, str]:
-    """Return the sbatch options in a script's #SBATCH lines; for each option, its value.
+    """Return the value of each sbatch option in a script's #SBATCH lines, by the option's name.
 
-    The value is empty for an option without a value.
+    An option without a value, e.g. `--exclusive`, has the value "".
     """
     words = (
         # sbatch's quotes work like the shell's, except for backslashes.

@@ -42,7 +42,7 @@ class StartOptions:
     ) -> "StartOptions":
         """Make StartOptions from options of the command line.
 
-        sbatch: those options that belong to SbatchOptions.
+        sbatch: the options that are fields of SbatchOptions, by name.
         """
         return cls(
             slots=slots,
@@ -63,9 +63,8 @@ class Session(Protocol):
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Start runs, and yield lines for the user; first call `settle` with these runs.
 
-        On this machine, the method waits until the runs have ended. The lines are about runs that
-        were not started. On Slurm, the method waits until the runs are in the queue, and yields one
-        line per job.
+        On this machine, the method waits until the runs have ended; on Slurm, until they are in the
+        queue. The lines contain why runs were not started, and on Slurm also the id of each job.
         """
 
 
@@ -77,7 +76,8 @@ class Backend(Protocol):
     ) -> AbstractContextManager[Session]:
         """Begin a submit of a campaign. Raises UserError if another submit is active.
 
-        tell: takes messages for the user, e.g. that this submit waits for the other submit.
+        On Slurm, the method first waits some time for the other submit to end. tell: gets messages
+        for the user, e.g. about this wait.
         """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
@@ -91,17 +91,16 @@ class Backend(Protocol):
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel runs, and yield each run with its state after that.
+        """Cancel runs, and yield each run with its state after the cancellation.
 
-        state: cancel only runs in this state; None for any state. tell: takes messages for the
-        user, e.g. that this command waits for a submit, or that the end of a run cannot be
-        recorded.
+        state: cancel only runs in this state; None for any state. tell: gets messages for the user,
+        e.g. that this command waits for a submit, or that the end of a run cannot be recorded.
         """
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with the start that the scheduler expects, in its words; start nothing."""
+        """Yield each run with the scheduler's text about its expected start; start nothing."""
 
     def refuse(self, options: StartOptions) -> None:
         """Raise UserError if an option has no effect on this backend."""

@@ -18,8 +18,8 @@ def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
     """Return phrases on how the campaign's runs differ from the runs of its last submission.
 
     A phrase is e.g. `2 changed (...)`, `3 new (...)` or `1 gone (...)`. A run counts as changed
-    if the last submission had a run with the same label, but with another id. Runs that are
-    gone are listed only if they were started, because only started runs have results.
+    if the last submission had a run with the same label, but with another id. A run that is gone
+    is listed only if it was started, because only started runs have results.
     """
     before = store.submitted_runs()
     now = {planned.run_id for planned in campaign.runs}
@@ -51,10 +51,10 @@ def _more(listed: list[Any]) -> str:
 
 
 def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> str:
-    """Return a text with the changed runs, by label, and with the parameters that changed.
+    """Return a text with the labels of the changed runs, and the parameters that changed.
 
-    Runs with the same changes are listed together. changed: each run, and the id of the run that
-    was submitted before with its label.
+    Runs with the same changes are listed together. changed: pairs of a run and the id of the
+    earlier run, which was submitted with the same label.
     """
     labels: dict[str, list[str]] = {}
     for planned, identity in changed[:_LISTED]:
@@ -66,7 +66,7 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
 
 
 def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
-    """Yield the changes from a run's earlier record to the run, e.g. `train_iters 20 -> 30`."""
+    """Yield how parameters of a run differ from an earlier record, e.g. `train_iters 20 -> 30`."""
     names = COMMON | option_names(planned.run.framework) | {"cluster"}
     # As a record has them, after JSON.
     values = json.loads(json.dumps(sizes(planned.run)))

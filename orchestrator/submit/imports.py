@@ -47,10 +47,10 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Yield a sentence for each framework that imports modules which the Python of the runs lacks.
 
-    The sentence contains the command that installs the modules. Nothing is checked if the
-    environment of the runs exists only in their jobs. This is so if the cluster profile has
-    modules, set-up lines or a container, or has its own Python and uses Slurm. Then only a
-    rehearsal can check the modules.
+    The sentence contains the command that installs the modules. Some runs have their environment
+    only within a job: those whose cluster profile has modules, set-up lines or a container, or
+    has its own Python and uses Slurm. For them, nothing is checked here; a rehearsal can check
+    their modules.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:
@@ -88,9 +88,10 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
 
 @cache
 def module_extras() -> dict[str, str]:
-    """Return for each module the extra of teralog that installs it, e.g. X for `teralog[X]`.
+    """Return the extra of teralog that installs each module, by the name of the module.
 
-    The keys are module names. A module that no extra installs is left out.
+    The extra is e.g. `X` if `pip install teralog[X]` installs the module. A module that no extra
+    installs is left out.
     """
     return {
         package.name: package.extra

@@ -42,7 +42,10 @@ class Machine:
         return counted(len(self.devices.names), kind)
 
     def require(self, run: Run) -> None:
-        """Raise UserError if a run has more ranks than there are GPUs, or cores."""
+        """Raise UserError if a run has more ranks than this machine has GPUs, or else cores.
+
+        With `oversubscribe`, a run may have more ranks than cores.
+        """
         ranks = run.resources.gpus_per_node
         self.devices.require(ranks)
         if self.cores is not None and not self.oversubscribe:
@@ -51,7 +54,10 @@ class Machine:
                 raise UserError(problem)
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return a device for each rank, or None if too few devices are free at the moment."""
+        """Return a device for each rank, or None if too few devices are free at the moment.
+
+        A run with more ranks than cores gets all cores.
+        """
         return self.devices.lease(run.resources.gpus_per_node)
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
@@ -75,7 +81,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """One call of `submit` on this machine, which holds the campaign's lock."""
+    """One call of `submit` on this machine; during this call, it has the campaign's lock."""
 
     campaign: Campaign
     store: CampaignStore
@@ -84,7 +90,7 @@ class LocalSession:
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
         """Close the attempts that a killed submit left open; return messages for the user.
 
-        In an allocation, the method first asks Slurm about open attempts.
+        In an allocation, the method first asks Slurm about attempts that are Slurm jobs.
         """
         notes = []
         if self.here:
@@ -139,8 +145,8 @@ class LocalSession:
     def _slots(self, options: StartOptions) -> int | None:
         """Return how many runs may run at once; None without a limit.
 
-        The result is 1 for an interleaved order. Raises UserError if the order is interleaved and
-        `--slots` is not 1.
+        With an interleaved order, the result is 1. Then `--slots` must be 1 or absent; otherwise
+        UserError is raised.
         """
         if self.campaign.order_seed is None:
             return options.slots
@@ -250,7 +256,7 @@ class LocalBackend:
         try:
             render_runs(campaign, new, store)
         except UserError as error:
-            # The runs that are already running are cancelled all the same.
+            # Runs that are already running are cancelled nevertheless.
             problems += error.problems
             chosen = [run for run in chosen if run not in new]
         # Waiting runs are cancelled first, because they would start as the others end.

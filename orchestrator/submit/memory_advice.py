@@ -25,9 +25,9 @@ def memory_advice(
 ) -> Iterator[str]:
     """Yield advice about runs that ran out of memory, once for runs that differ only in `repeat`.
 
-    memory: the value of `retry --memory`; None if the user did not give it. If the user gave
-    it, a run on Slurm that ran out of host memory gets no advice, because the user has already
-    decided how much memory the run gets.
+    memory: the value of `retry --memory`; None if the user did not give this option. With this
+    option, the user has decided how much host memory the runs get on Slurm. So there is no
+    advice about host memory then.
     """
     ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
     out_of_memory = [
@@ -62,10 +62,10 @@ def memory_advice(
 
 
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
-    """Return a key for the advice to a run; runs that differ only in `repeat` have equal keys.
+    """Return a key by which runs are grouped; runs in a group get the same advice.
 
-    of_gpu: True if a GPU ran out of memory, False if the host did. The two cases have different
-    keys.
+    Runs that differ only in `repeat` have the same key if the same memory was full. of_gpu: True if
+    it was the memory of a GPU, False if it was the memory of the host.
     """
     return run_id(replace(planned.run, repeat=1)), of_gpu
 

@@ -21,11 +21,11 @@ def rehearsal_order(
 
     These keys of the instructions need an explanation:
     accepted: the options that the program accepts; None if unknown.
-    refuses: whether the program ends if it gets an option that is not in `accepted`. This is
-    certain only if `accepted` was read from the source of exactly this program.
+    refuses: whether the rehearsal fails if an option of the run is not in `accepted`. False if
+    `accepted` was not read from the program's own source, or if the run allows unknown arguments.
     imports: the modules that the program and its launcher need, as far as known.
     extras: for each module, the extra of teralog that installs it.
-    ask: the Python file that asks the program about its arguments; None if there is none.
+    ask: the Python file that asks the program about its arguments; None if there is no such file.
     order: facts about the run for the file in `ask`, e.g. the number of ranks.
     """
     framework = FRAMEWORKS[run.framework]

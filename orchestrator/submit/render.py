@@ -35,9 +35,10 @@ def render_runs(
         planned.run_id: job_script(planned, campaign, store.run(planned.run_id).path)
         for planned in runs
     }
-    # The threads are for the disk. What Python computes in them, it computes no faster.
+    # Texts are not made in threads: threads make writing faster, but not computing in Python.
     texts = [_texts(campaign, planned, store, scripts[planned.run_id]) for planned in runs]
-    # Made by one, or each thread would take it away where another is about to write.
+    # This folder is made before the threads start. Otherwise, a thread that fails would remove it
+    # while another thread is about to write into it.
     with disk_errors(store.path), made_folder(store.path):
         at_once(lambda run_and_text: store.save_run(*run_and_text), zip(runs, texts, strict=True))
     return scripts

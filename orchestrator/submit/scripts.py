@@ -37,8 +37,9 @@ def _quote(value: object) -> str:
 def _directive(value: object) -> _Raw:
     """Quote a value for an #SBATCH line, so that sbatch reads exactly this value.
 
-    sbatch reads quotes, spaces and `#` as a shell does, with one difference: within single quotes,
-    a backslash is an escape for sbatch, but not for a shell.
+    A value with special characters is put in double quotes, in which only `"` and the backslash
+    need an escape. Single quotes are not used, because sbatch reads a backslash within them as
+    an escape; a shell does not.
     """
     text = str(value)
     if shlex.quote(text) == text:
@@ -147,9 +148,10 @@ def _srun_options(run: Run, cluster: Cluster) -> list[str]:
 def _mounts(campaign: Campaign, folder: Path) -> list[str]:
     """Return the mounts of a run's container: the run's folder, and the mounts of the profile.
 
-    In a rehearsal, the container also mounts the file rehearsal.py. The list is empty without a
+    In a rehearsal, the list also contains the file rehearsal.py. The list is empty without a
     container, and for a container whose runtime is uenv. Raises UserError if the path of the
-    run's folder or of rehearsal.py contains `:` or `,`, because a container cannot mount it.
+    run's folder or of rehearsal.py contains `:` or `,`, because a container cannot mount such
+    a path.
     """
     container = campaign.cluster.container
     if container is None or container.runtime == "uenv":
@@ -200,7 +202,7 @@ def _rehearsal(folder: Path) -> dict[str, str]:
     return {
         "checker": str(Path(rehearsal.__file__)),
         "order": str(folder / rehearsal.ORDER_FILE),
-        # As mktemp takes it.
+        # A template for mktemp.
         "meeting": str(folder / "ranks-XXXXXX"),
     }
 
@@ -208,10 +210,10 @@ def _rehearsal(folder: Path) -> dict[str, str]:
 def _output_pattern(folder: Path) -> str:
     """Return the path for the output of a Slurm job, in the form that sbatch reads.
 
-    folder: the folder of the output. The path contains `%j`, which sbatch replaces with the
-    job's id. Each `%` of `folder` is doubled, because sbatch reads `%%` as a plain `%`. If
-    `folder` contains a backslash, sbatch replaces nothing in the path. Then the function adds
-    no `%j`, and doubles only the backslashes.
+    folder: the folder of the output. The result ends in `slurm-%j.out`; sbatch replaces `%j`
+    with the job's id. Each `%` of `folder` is doubled, because sbatch reads `%%` as a plain
+    `%`. If `folder` contains a backslash, sbatch replaces nothing in the path. Then the result
+    ends in `slurm.out`, and only the backslashes of `folder` are doubled.
     """
     text = str(folder)
     if "\\" in text:

@@ -58,10 +58,10 @@ def possible_runs(
 def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
     """Return the runs that were submitted.
 
-    While a `submit` is active, returns all runs of the campaign, because it may submit each of
-    them.
+    While a `submit` is active, returns all runs of the campaign, because the `submit` may submit
+    each of them.
     """
-    # If the file system has no locks, what is on record must do.
+    # If the file system has no locks, only the records show which runs were submitted.
     with suppress(OSError):
         if locks.is_held(store.submit_lock):
             return list(campaign.runs)
@@ -71,8 +71,8 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
     """Raise UserError if the campaign's runs differ from those of its last submission.
 
-    The message names the runs that were changed, added and removed. A campaign without started runs
-    may be edited freely.
+    The message names the runs that were changed, added and removed. If no run has been started
+    yet, the user may edit the campaign freely, and no error is raised.
     """
     started = any(store.run(identity).attempts() for identity in store.submitted_runs())
     changes = edits(campaign, store) if started else []
@@ -130,17 +130,18 @@ def ended_runs(
 def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
     """Return the runs with the time limit that the user gave; None keeps their own limits.
 
-    time_limit: in minutes or in Slurm's notation. The limit does not change the identity of a run.
-    Raises UserError if it is not valid.
+    time_limit: in minutes or in Slurm's notation, e.g. 6:00:00. The limit does not change the
+    identity of a run. Raises UserError if `time_limit` is not valid.
     """
     seconds = parse_time_option(time_limit)
     return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
 
 
 def parse_time_option(time_limit: str | None) -> int | None:
-    """Return the value of --time in seconds; None if the user did not give it.
+    """Return the value of --time in seconds; None if the user did not give this option.
 
-    Raises UserError if the value is not a time limit.
+    time_limit: the value: minutes, or a time in Slurm's notation, e.g. 6:00:00. Raises UserError
+    if it is not valid.
     """
     if time_limit is None:
         return None
@@ -174,8 +175,8 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     """Return the campaign with other values of its cluster profile, e.g. for `partition`.
 
     asked: the values by name; None keeps the value of the profile. These values do not change the
-    identity of a run. Raises UserError with every invalid value, and if the campaign runs on this
-    machine.
+    identity of a run. Raises UserError with every invalid value. Also raises UserError if a value
+    is given, but the campaign runs on this machine.
     """
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and campaign.cluster.scheduler != "slurm":
@@ -195,9 +196,10 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs with these ids, beginnings of ids, or labels; all runs if none is named.
+    """Return the runs with these ids, beginnings of ids, or labels; all runs if `names` is empty.
 
-    Raises UserError with every name that matches no run, or several runs.
+    Several runs may have the same label; then all of them are returned. Raises UserError with every
+    name that matches no run, or with which several ids begin.
     """
     if not names:
         return list(runs)

@@ -43,7 +43,8 @@ class SlurmBackend:
 
         If the file system has no locks, the submit works without the lock. The claims of runs still
         ensure that each run is submitted only once. Raises UserError if the active submit does not
-        end in time, or if the path of the log folder contains a variable that is not set.
+        end in time. Also raises it if the path of the log folder contains a variable that is not
+        set.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -63,7 +64,10 @@ class SlurmBackend:
                 os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Ask Slurm about all open attempts, record the answers, and return all problems."""
+        """Ask Slurm about the open attempts of `runs`, record the answers, and return all problems.
+
+        Each problem is a sentence for the user.
+        """
         return refresh(runs, store)
 
     def cancel(
@@ -82,9 +86,10 @@ class SlurmBackend:
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with the start that Slurm expects; no files of the campaign are written.
+        """Yield each run with Slurm's text about its expected start; start nothing.
 
-        Slurm is asked once for all runs with the same resources. Raises UserError if Slurm refuses.
+        Writes no files of the campaign. Slurm is asked once for all runs with the same resources.
+        Raises UserError if Slurm refuses a run.
         """
         from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 
@@ -119,7 +124,7 @@ class SlurmBackend:
 
 def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
     deadline = time.monotonic() + SBATCH_SECONDS
-    # Most are done in a moment, and need no message.
+    # Most submits end in a moment, so there is no need to report them.
     told_at = time.monotonic() + 2 * _POLL_SECONDS
     another = f"{store.path}: another submit is working on this campaign"
     while True:
@@ -162,7 +167,8 @@ def batch_line(
     """Return the sbatch command for a job that gets an allocation and runs `submit` in it.
 
     submit: the words of the command `teralog submit --here` with its options.
-    time_limit_seconds and the size of the allocation: as in `salloc_line`.
+    time_limit_seconds: the time limit of the allocation. None: enough time for all its runs one
+    after another. The allocation is large enough for each run.
 
     For an interleaved campaign, the command submits an array of jobs, so that each block of
     runs has its own allocation. The jobs of an array run one after another, because at most one
@@ -178,7 +184,8 @@ def batch_line(
         blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
         parts = [[run.planned for run in block] for block in blocks]
         words += ["--blocks", "1"]
-        # A singleton waits for earlier jobs of its name, but not one task of an array for another.
+        # `singleton` makes jobs wait for earlier jobs of their name, but does not make the tasks of
+        # an array wait for each other.
         array = [f"--array=1-{len(blocks)}%1"]
     options = _asking_for(campaign, parts, store, time_limit_seconds)
     return ["sbatch", *options, *array, "--dependency=singleton", f"--wrap={shlex.join(words)}"]

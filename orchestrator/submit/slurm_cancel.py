@@ -50,11 +50,12 @@ def cancel_runs(
 ) -> Iterator[tuple[PlannedRun, str]]:
     """Cancel all runs at once, wait until they end, and yield each run with its state.
 
-    Runs that have already ended are left out. If a submit is active on the runs, this call
-    stops it and waits until it ends.
-    state: cancel only runs in this state; None for any state. With None, runs that were never
-    submitted are recorded as cancelled. Raises UserError if Slurm gives no answer. At the end,
-    raises UserError with all runs that could not be cancelled.
+    Runs that have already ended are left out. If another command is submitting some of the runs
+    at the same time, this call waits for that command.
+    state: cancel only runs in this state; None for any state. With None, this call also stops
+    an active submit, and records runs that were never submitted as cancelled.
+    Raises UserError if Slurm gives no answer. At the end, raises UserError with a sentence for
+    each failure, e.g. for runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None
@@ -118,7 +119,7 @@ def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
 
 
 def _once(tell: Tell) -> Tell:
-    """Return a function that passes a sentence to `tell` only if it has not passed it before."""
+    """Return a function that passes sentences to `tell`, but each sentence only once."""
     sentences: set[str] = set()
 
     def tell_once(sentence: str) -> None:
@@ -143,8 +144,8 @@ def _cancel(
     looks: the runs to cancel, with their recorded states. state: the state that the user
     requested; None for any state. tell: takes messages for the user.
     marked: whether `teralog cancel` has left a mark that stops an active submit. Without a mark
-    and with `state` None, this call waits until the submit ends, because it may still submit
-    the runs.
+    and with `state` None, this call waits until the submit ends, because the submit may still
+    submit the runs.
 
     Returns the state of each run, by run id, and a list of sentences about failures.
     """
@@ -168,14 +169,14 @@ def _cancel(
         if problems is None:
             problems = list(_cancel_in_allocation(looks, store))
         _mark_not_started(campaign, looks, store, refusals)
-        # Somebody may have claimed one meanwhile.
+        # Another submit may have claimed a run in the meantime.
         early = (look.planned for look in looks if look.state in _EARLY)
         looks = [*_look(early, store), *(look for look in looks if look.state not in _EARLY)]
         ends.update((look.run_id, look.state) for look in looks)
         submitting = [look for look in looks if look.state == SUBMITTING]
         unmarked = any(look.state == NOT_STARTED and look.run_id not in refusals for look in looks)
         at_work = _submit_is_at_work(store)
-        # Without a mark it may go on with any of them.
+        # Without a mark, the submit may still submit any of these runs.
         waits = bool(submitting) or unmarked or (at_work and not marked and state is None)
         notes = _close_abandoned(campaign, store) if submitting and not at_work else []
         late = time.monotonic() > began + (_SUBMIT_SECONDS if waits and at_work else CANCEL_SECONDS)
@@ -237,7 +238,7 @@ def _mark_not_started(
             continue
         folder = store.run(look.run_id)
         number = folder.next_number
-        # Somebody may have claimed it since the look.
+        # A submit may have claimed the run since its state was read.
         if folder.state() != NOT_STARTED:
             continue
         try:
@@ -251,7 +252,7 @@ def _mark_not_started(
 def _close_abandoned(campaign: Campaign, store: CampaignStore) -> list[str]:
     """Close the attempts that killed submits left open.
 
-    Returns a sentence for each submission for which it is still unknown whether it has a job.
+    Returns sentences for the user, e.g. if it is still unknown whether a submission has a job.
     """
     lock = None
     with suppress(OSError):
@@ -267,7 +268,7 @@ def _close_abandoned(campaign: Campaign, store: CampaignStore) -> list[str]:
 
 
 def _submit_is_at_work(store: CampaignStore) -> bool:
-    # If the file system has no locks, the states of the runs must do.
+    # If the file system has no locks, only the states of the runs show an active submit.
     with suppress(OSError):
         return locks.is_held(store.submit_lock)
     return False

@@ -1,11 +1,11 @@
 """Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
-A submit claims a run by making the folder of its attempt. Only one submit can make this
-folder. The folder contains, from its creation, the name of the batch of runs that one
-sbatch call will submit. The batch also has its own folder, with the script, and this folder
-exists before sbatch is called. So the next submit can find the job of an interrupted submit
-by the name. If there is no job, it withdraws the batch of runs: a job that Slurm accepts
-later ends before it runs anything.
+A submit claims a run by making the folder of the run's attempt. Only one submit can make
+this folder. From its creation, the folder contains the name of the batch of runs that one
+sbatch call will submit. The batch of runs also has its own folder, with the script; this
+folder exists before sbatch is called. So, if a submit is interrupted, the next submit can
+find the job by the name. If there is no job, the next submit withdraws the batch of runs:
+if Slurm accepts the job later, the job ends before it runs anything.
 """
 
 import secrets
@@ -54,8 +54,8 @@ class _LimitError(UserError):
 class SlurmSession:
     """One call of `submit` on a Slurm cluster.
 
-    lock: the campaign's lock, which this process and every sbatch that it starts hold; None if the
-    file system has no locks.
+    lock: the file descriptor of the campaign's lock; None if the file system has no locks. This
+    process and every sbatch that it starts have the lock.
     """
 
     campaign: Campaign
@@ -65,7 +65,7 @@ class SlurmSession:
     _earlier_marks: frozenset[str] = frozenset()
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Resolve interrupted submissions, and ask Slurm about all open attempts.
+        """Record whether interrupted submissions have a job; ask Slurm about all open attempts.
 
         Returns messages for the user.
         """
@@ -73,19 +73,20 @@ class SlurmSession:
         if self.lock is not None:
             self.store.cancel_marks.remove(self._earlier_marks)
         self._restore(runs)
-        # Before anything is decided: of two that decide the same, one gets the number.
+        # The numbers are read first: if two submits decide to start the same run, they use the same
+        # number, and only one of them can claim the run.
         self._numbers = {run.run_id: self.store.run(run.run_id).next_number for run in runs}
         with disk_errors(self.store.path):
             notes = recover(runs, self.store, alone=self.lock is not None)
         return [*notes, *refresh(runs, self.store)]
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Submit `runs`, and yield a line for each job.
+        """Submit `runs`; yield a line for each job, and lines on why runs were not submitted.
 
         Raises UserError if Slurm refuses a job. The message contains the ids of the jobs that were
-        submitted before, and how many runs were submitted. Also raises UserError for
-        `order: interleaved`, because these runs must share one allocation. They cannot be separate
-        jobs.
+        submitted before, and how many runs were submitted. Also raises UserError if the campaign
+        has `order: interleaved`, because its runs must share one allocation, and so cannot be
+        separate jobs.
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
@@ -107,7 +108,7 @@ class SlurmSession:
         scripts = self._scripts(fitting, texts, {open_attempt.run_id for open_attempt in opened})
         asked = _with_defaults(options.sbatch, cluster)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
-        # With a backslash in it, a path cannot hold an array's index.
+        # If a path contains a backslash, sbatch does not replace the index of an array in it.
         arrays = "\\" not in str(self.store.path)
         labels = {run.run_id: run.label for run in fitting}
         throttle = throttle_after(asked.throttle, list(job_ids(opened, self.store)))
@@ -245,9 +246,9 @@ class SlurmSession:
     ) -> Iterator[str]:
         """Submit a group of runs, or as many of its first runs as Slurm accepts now.
 
-        The whole group is tried first. If Slurm refuses it, Slurm is asked how many runs it
-        accepts. With `submit --wait`, Slurm is asked before the first try. Raises _LimitError if
-        Slurm does not accept all runs now.
+        First the whole group is submitted. If Slurm refuses the group, Slurm is asked how many
+        runs it accepts, and only these are submitted. With `submit --wait`, Slurm is asked before
+        anything is submitted. Raises _LimitError if Slurm does not accept all runs now.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -294,7 +295,7 @@ class SlurmSession:
                 return
             array = len(claimed) > 1
             members = tuple((script.run_id, self._numbers[script.run_id]) for script in claimed)
-            # A task comes after the one with its index; where it comes after none, it has any.
+            # A task waits for the earlier task with the same index; other tasks may have any index.
             indices = tuple(
                 index if (place := before.get(script.run_id)) is None else place.index or 0
                 for index, script in enumerate(claimed)
@@ -346,9 +347,9 @@ class SlurmSession:
     ) -> None:
         """Raise _CancelledError if `teralog cancel` names one of the claimed runs.
 
-        Before it raises the error, the method releases all claimed runs. Call this method only
-        after the runs were claimed. Then a `cancel` that begins later finds the claims, and waits
-        until this submit ends.
+        Before it raises the error, the method closes the attempts of all claimed runs. Call this
+        method only after the runs were claimed. Then a `cancel` that begins later finds the claims,
+        and waits for this submit.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return
@@ -361,9 +362,9 @@ class SlurmSession:
     ) -> Receipt:
         """Handle an error of sbatch: return the receipt of the job if sbatch created one anyway.
 
-        refused: the error. If sbatch created no job, raises UserError. If Slurm may accept fewer
-        runs, this error is a _LimitError. Also raises UserError if Slurm does not answer whether a
-        job exists, or if the receipt cannot be written.
+        refused: the error. If sbatch created no job, raises _LimitError if Slurm may accept fewer
+        runs, otherwise UserError. Also raises UserError if Slurm does not answer whether a job
+        exists, or if the receipt cannot be written.
         """
         message = str(refused)
         try:
@@ -393,7 +394,8 @@ class SlurmSession:
             return folder.claim(number, intent, script.text, written=written)
         path = Path(log) / self.campaign.name / script.run_id
         path.mkdir(parents=True, exist_ok=True)
-        # Rehearsals and other folders of results count from 1, too, as do runs that were deleted.
+        # The number alone is not unique: it starts from 1 in rehearsals, in other results folders,
+        # and after a run was deleted.
         printed = str(path / f"attempt-{number}-{intent.batch.rpartition('-')[2]}.log")
         return folder.claim(number, intent, script.text, printed, written)
 
@@ -413,13 +415,13 @@ def _comment(run_id: str, labels: Mapping[str, str]) -> str:
 
 
 class _CancelledError(Exception):
-    """A call of `teralog cancel` names runs that this submit was about to submit."""
+    """Raised if `teralog cancel` names a run that this submit was about to submit."""
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
-    """Return the user's sbatch options, with the profile's values where the user gave none.
+    """Return the user's sbatch options, with the profile's throttle if the user gave none.
 
-    The nodes that the profile excludes are added to the nodes that the user excludes.
+    If the user excludes nodes, the nodes that the profile excludes are added.
     """
     if asked.throttle is None:
         asked = replace(asked, throttle=cluster.throttle)
@@ -430,7 +432,7 @@ def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
 
 
 def _rank(run: PlannedRun) -> int:
-    """Return how many runs of a run's series start before it; 0 without a series."""
+    """Return how many runs of a run's series start before the run; 0 without a series."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 
@@ -452,7 +454,7 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
 def _cancelled(path: Path, done: int, left: int) -> str:
     """Return a sentence about a submit that `teralog cancel` stopped.
 
-    path: the campaign's folder, with which the sentence begins.
+    path: the campaign's folder; the sentence begins with this path.
     done: how many runs were submitted before the cancel. left: how many runs were not submitted.
     """
     before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""

@@ -1,1 +1,1 @@
-"""Options, output and campaigns, as several commands need them."""
+"""What several commands share: options, formats, messages and the opened campaign."""

@@ -90,10 +90,11 @@ def _is_campaign(word: str, *, folders: bool) -> bool:
 def _complete_runs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the labels and ids of runs that begin with a text; let the shell complete files.
+    """Return the labels and ids that begin with `incomplete`, the text that the user has typed.
 
-    If the campaign file has a mistake, nothing is completed. A message about the mistake would
-    appear in the middle of the user's command line.
+    If the user has not typed a campaign yet, the shell also completes names of files. If the
+    campaign file has a mistake, no label or id is returned, and no message is printed: the message
+    would appear in the middle of the user's command line.
     """
     files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []
     try:
@@ -114,9 +115,9 @@ def _loaded(campaign: Path | None) -> "Campaign":
 
 
 def _escaped(label: str) -> str:
-    """Return a label in the form in which shell completion must insert it into the command line.
+    """Return a label in the form that the shell needs to insert it into the command line.
 
-    For bash, spaces get backslashes; zsh and fish quote the label themselves.
+    For bash, each space gets a backslash; zsh and fish quote the label themselves.
     """
     # click's script for bash reads each line with `read`, which takes one backslash away.
     in_bash = os.environ.get("_TERALOG_COMPLETE", "").startswith("bash")

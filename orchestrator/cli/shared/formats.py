@@ -52,7 +52,7 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
 
 
 def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Return the value of `--format`; click calls this before the command does its work.
+    """Return the value of `--format`; click calls this function before the command starts.
 
     Raises UserError if the output cannot be written in this format.
     """
@@ -73,7 +73,7 @@ def _wide(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         show_wide()
 
 
-# The first is eager, so that the second finds its value.
+# `--format` is eager, so that `--json` can read its value.
 format_option = options(
     click.option(
         "--format",
@@ -151,7 +151,7 @@ def table_text(
 ) -> str | bytes:
     """Return a table as text, or as bytes for Parquet, in the format `layout`, one of FORMATS.
 
-    Calls only those functions in the arguments that the format needs.
+    Several arguments are functions; only those that the format needs are called.
 
     table: a function that returns the table for people.
     sentences: the lines below the table for people.

@@ -1,4 +1,4 @@
-"""Open the campaign that a command names, with its results; start or end its command."""
+"""Open a command's campaign and its results, refresh its records, and report failed runs."""
 
 import shlex
 import sys
@@ -75,9 +75,9 @@ def open_campaign(
 
 
 def _is_typed(option: str) -> bool:
-    """Return whether the user typed an option in the command line.
+    """Return whether the user typed an option on the command line.
 
-    If not, its value is the default or comes from an environment variable.
+    Otherwise, the option's value is its default or comes from an environment variable.
     """
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
@@ -105,8 +105,8 @@ def from_here(path: Path) -> str:
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
     """Update the records of a campaign's runs; return whether they are up to date now.
 
-    Prints a message for each reason why they are not, e.g. that Slurm did not answer. Prints
-    another message if the campaign was only rehearsed, because then no run was started.
+    If records are not up to date, prints the reasons, e.g. that Slurm did not answer. Also prints
+    a message if the campaign was only rehearsed, because then no run was started.
     """
     from orchestrator.submit.choose_backend import backend
 

@@ -35,7 +35,7 @@ class Positive(click.FloatRange):
     """The type of options whose value is a finite number above zero."""
 
     def __init__(self) -> None:
-        """Set the lower limit to zero, which is itself not accepted."""
+        """Set the lower limit to zero; zero itself is not accepted."""
         super().__init__(min=0, min_open=True)
 
     def convert(

@@ -1,4 +1,4 @@
-"""How a command talks to the terminal: complaints, slow answers and Ctrl-C."""
+"""Print problems and reasons for waiting to the terminal, and end a command on Ctrl-C."""
 
 import os
 import signal
@@ -54,16 +54,16 @@ def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
 
 @contextmanager
 def interruptible(sentence: str | None = None) -> Iterator[None]:
-    """On Ctrl-C, SIGTERM or SIGHUP in the `with` block, end the command with exit code 130.
+    """End the command with exit code 130 if Ctrl-C, SIGTERM or SIGHUP arrives in the `with` block.
 
-    sentence: what to print to stderr in that case; None prints nothing. If SIGHUP is ignored, e.g.
-    under nohup, it stays ignored.
+    sentence: what to print to stderr before the command ends; None prints nothing. If SIGHUP is
+    ignored when the block begins, e.g. under nohup, it stays ignored.
     """
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    # nohup ignores SIGHUP, and is to be left to it.
+    # Under nohup, SIGHUP is ignored, and must stay ignored.
     before = {
         number: handler
         for number in (signal.SIGTERM, signal.SIGHUP)

@@ -13,8 +13,8 @@ _ENVIRONMENT = {"MASTER_ADDR": "127.0.0.1", "node_ips": "127.0.0.1", "PATH": "/u
 def handed_words(script: str) -> tuple[list[str], list[str]]:
     """Return two lists of words: the training program, e.g. its path, and its arguments.
 
-    The job script has them in the bash arrays `program` and `args`. Raises ValueError if the script
-    does not set both arrays.
+    The job script sets the bash arrays `program` and `args` to these words. Raises ValueError if
+    the script does not set both arrays.
     """
     start = script.index(_PROGRAM)
     end = script.index(_END, script.index(_ARGUMENTS, start)) + len(_END)

@@ -33,7 +33,7 @@ _SECONDS_PER_RUN = 60.0
 class ProgramAnswers:
     """What the training programs of a campaign answered about their arguments.
 
-    problems: for each run that could be asked, by run id, the problems that its program reports.
+    problems: for each run whose program answered, by run id, the problems that the program reports.
     remarks: sentences about runs whose program could not be asked, or could not check everything.
     """
 
@@ -51,9 +51,9 @@ def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
 
 
 def ask_programs(campaign: Campaign) -> ProgramAnswers:
-    """Ask the program of each run whether it accepts the run's arguments.
+    """Ask the program of each run whether the program accepts the run's arguments.
 
-    Runs with problems that other checks found are left out.
+    Runs for which other checks have already found problems are left out.
     """
     problems: dict[str, tuple[str, ...]] = {}
     remarks: dict[str, list[str]] = {}
@@ -84,8 +84,8 @@ def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, l
     """Return the runs, grouped by the Python file that asks their program about its arguments.
 
     Runs with problems, and runs whose program cannot be asked, are in no group.
-    remarks: changed in place. For each reason why programs cannot be asked, the function adds
-    the labels of the runs to which the reason applies.
+    remarks: changed in place. A key is the reason why a program cannot be asked. The function
+    adds the label of each such run to the list of the run's reason.
     """
     runs_by_program: dict[Path, list[PlannedRun]] = {}
     for planned in campaign.runs:
