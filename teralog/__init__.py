@@ -7,12 +7,13 @@
     teralog.steps("campaign.yaml").groupby("label")["step_seconds"].median()
     teralog.estimate("params", model="52B")[0]["parameters"]
 
-Only these functions are public. All other parts of teralog may change with any version. Mistakes of
-the caller raise ValueError, with a line for each. Nothing is imported before a function is called.
+Only these four functions are public. All other parts of teralog may change with any version. If
+arguments are wrong, a function raises ValueError, with a line for each mistake. `import teralog`
+imports no other packages; its functions import what they need.
 
 teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Your own packages may
-have the same names. While one of teralog's functions runs, these names mean teralog's packages, so
-do not import your packages of these names in another thread at that time. You can always use the
+have the same names. While one of teralog's functions runs, these names mean teralog's packages. So
+do not import your packages with such names in another thread at that time. You can always use the
 objects that teralog's functions return. But if you have a package with such a name, you
 cannot pickle the objects that `read` returns.
 """
@@ -44,15 +45,15 @@ __all__ = ["estimate", "read", "runs", "steps"]
 
 
 def read(log: str | PathLike[str]) -> list[LogRun]:
-    """Return the runs in a log, in their order.
+    """Return the runs in a log, in the order of the log.
 
-    log: a file, or `-` for standard input. It may be compressed with gzip, Zstandard, xz or
+    log: a file, or `-` for standard input. The log may be compressed with gzip, Zstandard, xz or
     bzip2.
 
-    Each run has `outcome`, `config`, and `steps`, one per reported iteration: `iteration`,
-    `step_seconds`, `loss` and more; a value is None if the log does not contain it. A log without a
-    run gives one run without steps, and its `notes` contain the reason. Raises OSError if the file
-    cannot be read.
+    Each run has `outcome`, `config` and `steps`. The list `steps` has an object for each reported
+    iteration, with `iteration`, `step_seconds`, `loss` and more. A value is None if the log does
+    not contain it. If the log contains no run, the result is one run without steps. The `notes` of
+    this run contain the reason. Raises OSError if the file cannot be read.
     """
     with _own_packages():
         from parsers.runs.reading import read
@@ -63,36 +64,38 @@ def read(log: str | PathLike[str]) -> list[LogRun]:
 def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return one row per run of a campaign: its parameters, state, outcome and measured numbers.
 
-    campaign: a campaign file, or a folder `results/<campaign>`. A file gives all runs; those that
-    were not started have no numbers. A folder gives the runs that were started.
-    results: the folder with the results of all campaigns, needed only with a campaign file.
-    If None, it is the folder that the command `teralog` uses for this file.
+    campaign: a campaign file, or a folder `results/<campaign>`. With a file, the result contains
+    all runs; those that were not started have no measured numbers. With a folder, it contains the
+    runs that were started.
+    results: the folder with the results of all campaigns. If None, it is the folder that the
+    command `teralog` uses for this campaign file. Not used if `campaign` is a folder.
 
-    The logs are read again, and nothing is written. On Slurm the states are those that the last
-    command saw; `teralog status` brings them up to date. A missing value is NaN in a column
-    of measured numbers, and None or NaN in other columns. If a column has a unit, its name ends
-    with the unit. A GiB is 2**30 bytes; tflops_per_gpu is in 10**12 FLOPs per second.
+    The function reads the logs again, and writes nothing. For runs on Slurm, the state is the one
+    that the last command recorded; `teralog status` brings it up to date. A missing value is NaN in
+    a column of measured numbers, and None or NaN in other columns. If a column has a unit, its name
+    ends with the unit. A GiB is 2**30 bytes; tflops_per_gpu is in 10**12 FLOPs per second.
 
     Columns, in this order:
 
-    - run_id: identifies a run; label: what differs from the other runs, in words.
+    - run_id: identifies a run; label: the words that distinguish the run from the other runs.
     - framework and cluster; the framework's own parameters, e.g. strategy; precision, train_iters,
       learning_rate, seed, repeat and similar ones of the campaign file.
     - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
       sizes of the model; padded_vocab_size, parameters, parameters_billions (10**9): derived sizes;
       num_key_value_heads, head_dim, gated_mlp, untied_head, position_table, biases, norm,
       num_experts, num_experts_per_token, expert_ffn_hidden_size: variants of its layers;
-      model_choice: how the campaign file chose the model, None without such a choice.
-    - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
-      context_parallel_size, data_parallel_size: in ranks, except nodes.
+      model_choice: the model as the campaign file describes it; None if the model is a GPT-2,
+      for which the sizes are enough.
+    - nodes: the number of nodes; gpus_per_node, world_size, tensor_parallel_size,
+      pipeline_parallel_size, context_parallel_size, data_parallel_size: numbers of ranks.
     - micro_batch_size, global_batch_size: sequences; num_microbatches: per optimizer step and rank.
-    - time_limit_seconds, gpu_hours: as requested; sbatch, srun: further options of these commands,
-      a list, or None.
+    - time_limit_seconds, gpu_hours: as requested; sbatch, srun: lists of further options of these
+      commands, or None.
     - state, outcome: see docs/reference/states.md; outcome is None before the end.
-    - what was measured after the warm-up, the fields of `Summary`: reports
-      (how many), skipped_reports (how many more, with skipped updates), last_iteration,
-      step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
-      samples_per_second, running_samples_per_second,
+    - what was measured after the warm-up, the fields of `Summary`: reports (how many step reports
+      are averaged), skipped_reports (how many are left out because of a skipped update),
+      last_iteration, step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard
+      deviation), samples_per_second, running_samples_per_second,
       tflops_per_gpu (with recomputation), model_tflops_per_gpu (without recomputation),
       memory_allocated_gib, max_memory_allocated_gib, final_loss, parameters_logged, device,
       device_memory_gib, gpu_utilization_percent.
@@ -116,12 +119,12 @@ def steps(
 
     - run_id, label: those of `runs`.
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
-    - step_seconds: of one iteration, or the mean over log_interval iterations.
+    - step_seconds: of one iteration, or the mean over several; log_interval: over how many.
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
-    - skipped: iterations without an update so far; skipped_iterations, nan_iterations: how many
-      since the previous report.
+    - skipped: how many updates were skipped so far; skipped_iterations, nan_iterations: how many
+      iterations since the previous report skipped their update, or had a loss of nan or inf.
     - tokens_per_second_per_gpu; train_seconds: since the training began.
     - reported_tflops_per_gpu, reported_mfu: what the program claims.
     - memory_allocated_gib, max_memory_allocated_gib: memory allocated on the
@@ -170,12 +173,14 @@ def estimate(
 ) -> list[dict[str, Any]]:
     """Return what `teralog estimate WHAT --json` prints: parameters, FLOPs, memory or time.
 
-    what: "params", "flops", "memory" or "time". campaign: a campaign file, for all its runs; None
-    for one model. options: those of the command, with underscores, e.g. `zero_stage=3`.
+    what: "params", "flops", "memory" or "time".
+    campaign: the campaign file whose runs are estimated; None if the options describe a model.
+    options: the options of the command, with underscores, e.g. `zero_stage=3`.
 
     Returns one dictionary per run or model. For "flops", a run or model has one dictionary for each
-    counting convention. Memory is in GiB (2**30 bytes), FLOPs are per iteration, times have their
-    unit in the name. Raises ValueError with all mistakes in the options or in the file.
+    convention, i.e. for each way to count FLOPs. Memory is in GiB (2**30 bytes), FLOPs are per
+    iteration, and the name of a time contains its unit. Raises ValueError if the options or the
+    file have mistakes.
     """
     with _own_packages():
         from orchestrator.estimate.records import estimate_records

@@ -1,7 +1,7 @@
 """Import teralog's own packages, even if others on the path have the same names.
 
-`orchestrator`, `parsers` and `slurm_templates` are plain names: Megatron users, for example, often
-have another folder with one of them on PYTHONPATH. Only the name `teralog` must be unique.
+`orchestrator`, `parsers` and `slurm_templates` are common names. For example, users of Megatron
+often have a folder with one of these names on PYTHONPATH. Only the name `teralog` must be unique.
 """
 
 import sys
@@ -16,15 +16,15 @@ PACKAGES = ("orchestrator", "parsers", "slurm_templates")
 
 _FOLDER = Path(__file__).parent.parent
 _lock = RLock()
-# Our modules, while their names belong to others.
+# teralog's modules, while their names mean packages of the user.
 _put_away: dict[str, ModuleType] = {}
 
 
 def claim_names() -> None:
     """Make `orchestrator`, `parsers` and `slurm_templates` mean teralog's packages.
 
-    This holds until the process ends. A user's packages with these names are removed from
-    `sys.modules`.
+    The names keep this meaning until the process ends. A user's packages with these names are
+    removed from `sys.modules`.
     """
     _take({name for name in PACKAGES if name in sys.modules and not _is_ours(name)})
     _import_packages()
@@ -32,10 +32,11 @@ def claim_names() -> None:
 
 @contextmanager
 def borrowed_names() -> Iterator[None]:
-    """Make `orchestrator`, `parsers` and `slurm_templates` mean teralog's in a `with` block.
+    """Make the names of teralog's packages mean these packages for a `with` block.
 
-    A user's package may have one of these names. After the block, this name means the
-    user's package again. A name without a user's package still means teralog's package.
+    The names are `orchestrator`, `parsers` and `slurm_templates`. If the user has a package with
+    such a name, the name means the user's package again after the block. Otherwise it still means
+    teralog's package.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}
@@ -86,7 +87,7 @@ def _import_packages() -> None:
 def _take(packages: Collection[str]) -> dict[str, ModuleType]:
     """Remove these packages and their modules from `sys.modules`.
 
-    Returns the removed modules, the packages included, by name.
+    Returns a dictionary from the names of the removed packages and modules to the removed objects.
     """
     return {name: sys.modules.pop(name) for name in _within(packages, sys.modules)}
 

@@ -29,7 +29,7 @@ _WORD = re.compile(r"[A-Za-z]{3}")
 _SENTENCE = re.compile(r"[A-Za-z}\)\d,;:.'\"]\s+[\w{('\"]*[a-z]{2}")
 _SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<text>.*?)(?P=quote)")
 _SCRIPT_TEXT = re.compile(r"(?P<quote>[\"`])(?P<text>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote)")
-# What only a regular expression has. Formats of logs contain many, as plain strings.
+# Signs that a string is a regular expression. Formats of logs contain many such strings.
 _PATTERN = re.compile(r"\(\?|\\[bdsSw.|(\[{+*]|\[0-9|\[\^")
 # Texts of other programs' logs and of other people's tables, except for the names of formats.
 _OF_OTHERS = (
@@ -39,7 +39,7 @@ _OF_OTHERS = (
     "parsers/runs/tracebacks.py",
     "orchestrator/markdown/meaning/columns.py",
 )
-# Nobody begins a sentence with a comma or a verb in lower case.
+# A text that begins with a comma or a lower-case verb continues another text.
 _GOES_ON = re.compile(
     r"[,;:.)]|(?:also|and|are|because|but|by|can(?:not)?|contains?|does|ends?|for|has|have|in|is"
     r"|leaves|lists|must|needs?|of|on|or|so|than|that|to|was|were|which|with|without)\b"
@@ -131,7 +131,7 @@ def log_format_names(source: str) -> Iterator[tuple[int, str]]:
 
 
 def template_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the messages that a job script prints."""
+    """Yield the messages that a job script prints: the line and the text of each."""
     for number, line in enumerate(source.splitlines(), 1):
         for match in _SHELL_TEXT.finditer(line):
             if _SENTENCE.search(match["text"]):
@@ -148,7 +148,7 @@ def script_messages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def page_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the texts of an HTML page, and the texts in its scripts."""
+    """Yield the texts of an HTML page and of its scripts: the line and the text of each."""
     reader = _PageReader()
     reader.feed(source)
     yield from reader.texts
@@ -205,8 +205,9 @@ def _types(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _comments(first: int, text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a file that a literal contains: a script or a campaign file.
+    """Yield the comments in a string literal that is a whole file: a script or a campaign file.
 
+    Each comment is yielded with its line in the source.
     first: the line of the source in which the literal begins.
     """
     for number, line in enumerate(text.splitlines(), first):
@@ -216,7 +217,10 @@ def _comments(first: int, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _forms(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the singular and plural of words that a number precedes, e.g. "run is", "runs are"."""
+    """Yield the nodes of words that follow a number, in singular and plural.
+
+    For example, `counted(number, "run is", "runs are")` contains two such nodes.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id="counted"), args=[_, *words]):

@@ -42,7 +42,7 @@ MODEL = {
     "vocab_size": 4096,
     "seq_length": 256,
 }
-# Smaller than the model, as it is where models are large.
+# The buckets are smaller than the model, as in trainings of large models.
 BUCKETS = {"reduce_bucket_size": 500_000, "allgather_bucket_size": 500_000}
 LIVE = {"stage3_max_live_parameters": 1_000_000, "stage3_prefetch_bucket_size": 500_000}
 CASES: tuple[dict[str, Any], ...] = (
@@ -192,7 +192,7 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
 def row(values: dict[str, Any], folder: Path) -> str:
     """Return the table row for a run: the measured and the forecast memory of tensors, in MiB.
 
-    values: the parameters of the run. folder: gets the run's configuration files.
+    values: the parameters of the run. folder: where to write the run's configuration files.
     """
     run = case(values)
     placement = FRAMEWORKS[run.framework].model.placement(run)

@@ -1,9 +1,10 @@
-"""Record the configuration keys and values that the installed DeepSpeed accepts; for `make record`.
+"""Record the configuration keys that the installed DeepSpeed accepts; part of `make record`.
 
-DeepSpeed refuses an unknown key in the sections that it validates with pydantic, and silently
-ignores it everywhere else. So no list of its keys exists. This tool makes one: DeepSpeed parses a
-configuration whose dictionaries record every key that is looked up in them. Accepted values are
-known for the sections that DeepSpeed validates.
+DeepSpeed has no list of all its keys. It validates some sections with pydantic, and refuses unknown
+keys there. The keys of these sections are the fields of pydantic models. In all other sections,
+DeepSpeed silently ignores unknown keys. To find the known keys of the other sections, this tool
+lets DeepSpeed parse a configuration of special dictionaries. They record every key that DeepSpeed
+looks up in them.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 PACKAGE = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "deepspeed"
 RECORD = PACKAGE / "known_keys.json"
 
-# Sections DeepSpeed reads from plain dictionaries; those it validates are read off their models.
+# The sections that DeepSpeed reads from plain dictionaries, without validation.
 PLAIN_SECTIONS = (
     "activation_checkpointing",
     "aio",
@@ -26,8 +27,9 @@ PLAIN_SECTIONS = (
     "scheduler",
     "torch_autocast",
 )
-# Looked up by other programs or by DeepSpeed's engine after the configuration has been parsed, or,
-# as the sizes of groups, only among several ranks.
+# Keys that DeepSpeed does not look up when it parses the configuration on one rank. Other programs
+# or DeepSpeed's engine look them up later. DeepSpeed needs the sizes of groups only with several
+# ranks.
 ELSEWHERE = {
     "": (
         "comms_logger",

@@ -1,7 +1,8 @@
 """Record the defaults of transformers' configuration classes, for the keys that teralog reads.
 
-A `config.json` may leave out a value that equals the default of the configuration class of its
-model family. Writes `orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
+Each model family has a configuration class with default values. A `config.json` may leave out a
+value that equals the default. This tool writes `orchestrator/model/huggingface_defaults.json`. It
+needs the extra `hf`.
 """
 
 import json
@@ -17,7 +18,7 @@ FILE = Path(huggingface.__file__).with_name("huggingface_defaults.json")
 _PER_LAYER = {"layer_types", "layers_block_type", "mlp_only_layers", "moe_layers", "no_rope_layers"}
 
 _DOUBLED = ("hidden_size", "num_attention_heads", "n_embd", "n_head", "d_model", "n_heads")
-# Keys of a file with which its reader looks up all other keys.
+# Values with which the reader of a model family looks up all other keys, too.
 _GIVEN: dict[str, dict[str, Any]] = {
     "nemotron_h": {"hybrid_override_pattern": "ME*-"},
     **{f"qwen{name}": {"use_sliding_window": True} for name in ("2", "2_moe", "3", "3_moe")},
@@ -27,9 +28,9 @@ _GIVEN: dict[str, dict[str, Any]] = {
 def defaults(kind: str) -> dict[str, Any]:
     """Return the defaults of a model family, for the keys that teralog reads.
 
-    kind: the name of the model family. Some defaults are computed by transformers from
-    other sizes, e.g. from the hidden size. They are left out, because `orchestrator.model`
-    computes them itself when it reads a `config.json`.
+    kind: the name of the model family. transformers computes some defaults from other sizes, e.g.
+    from the hidden size. Such defaults are left out, because `orchestrator.model` computes them
+    itself when it reads a `config.json`.
     """
     usual = transformers.AutoConfig.for_model(kind).to_dict()
     doubled = {name: 2 * usual[name] for name in _DOUBLED if isinstance(usual.get(name), int)}

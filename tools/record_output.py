@@ -1,8 +1,8 @@
 """Run the commands that the README and some docs pages show, and write their output into the pages.
 
-Part of `make record`. In a block marked `console`, a line that begins with `$ ` is a command, and
-the lines up to the next command are its output. The commands of all pages run in order, in one
-temporary folder that contains `examples/`.
+Part of `make record`. In a block marked `console`, a line that begins with `$ ` is a command. The
+lines up to the next command are the command's output. The commands of all pages run in order, in
+one temporary folder that contains `examples/`.
 """
 
 import os
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# In the order in which a reader types their commands.
+# The pages, in the order in which a reader types their commands.
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "tutorial" / "1-first-campaign.md",
@@ -46,10 +46,10 @@ def outputs(text: str) -> list[tuple[str, str]]:
 def run_commands(listed: list[str]) -> Iterator[tuple[str, str]]:
     """Run commands one after another; yield each with its output, stdout and stderr together."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # With locks of their own they wait for no runs of other programs.
+    # With their own lock folder, the commands do not wait for runs of other programs.
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as locks:
         shutil.copytree(ROOT / "examples", Path(folder) / "examples")
-        # As in the checkout, the examples' results belong in the folder above.
+        # As in the checkout, the results of the examples are written to the parent folder.
         for name in (".git", "results"):
             Path(folder, name).mkdir()
         for command in listed:

@@ -1,6 +1,6 @@
 """Write docs/images/report.png: a screenshot of the HTML report of examples/zero-stages.yaml.
 
-`make picture` calls it after `make demo`. It needs Chromium and the extra `html`.
+`make picture` runs this tool after `make demo`. The tool needs Chromium and the extra `html`.
 """
 
 import shutil

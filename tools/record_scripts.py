@@ -1,16 +1,16 @@
 """Record the job script of every run of the campaigns in tests/scripts; `make record` runs this.
 
-The first script of each framework and launcher is recorded whole (NAME.sh). Every other
-script is recorded as a difference (NAME.diff) from its base: the earlier script of its
-framework from which it has the shortest difference. A test fails if a script is rendered
-differently from its record. Check `git diff` after recording, because only a person can
-judge whether the new text is better.
+The first script of each framework and launcher is recorded whole, in NAME.sh. Every other script is
+recorded in NAME.diff, as a difference from its base. The base is the earlier script of the same
+framework that gives the shortest difference. A test fails if a script is rendered differently from
+its record. Check `git diff` after recording, because only a person can judge whether the new text
+is better.
 
-The first line of a difference names its base, and the second line is the title of the
-script. To rebuild a script from its base, replace the campaign and the run id of the base by
-those in the script's title. Then apply the hunks in order. A hunk is like one of a unified
-diff, but without line numbers. Search for its old lines below the place of the previous
-hunk; the first match is the place of this hunk.
+The first line of a difference names the base, and the second line is the title of the script. To
+rebuild a script from its base, replace the campaign and the run id of the base by those in the
+script's title. Then apply the hunks in order. The hunks are those of a unified diff, but without
+line numbers. So search for the old lines of a hunk below the place of the previous hunk. The first
+match is the place of the hunk.
 """
 
 import difflib
@@ -50,8 +50,8 @@ def scripts() -> dict[str, Script]:
     The scripts use /results as results folder, and do not contain teralog's version.
     """
     rendered = {}
-    # Campaigns on the V100 cluster come first: their scripts have the most lines, so the other
-    # differences mostly take lines away.
+    # Campaigns on the V100 cluster come first: their scripts have the most lines, so the
+    # differences of other scripts mostly remove lines.
     for path in sorted(RECORDS.glob("*.yaml"), key=lambda path: (path.stem[-5:] != "-v100", path)):
         campaign = load_campaign(path)
         for planned in campaign.runs:

@@ -43,9 +43,10 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 class Finding:
     """The result of one check of this machine.
 
-    found: the version, path or name of the checked thing; None if it is missing.
-    remedy: what the user can type or change; None if the result is `ok`.
+    topic, name: what was checked, e.g. `Slurm` and `sbatch`.
     optional: whether teralog works without the checked thing.
+    found: what the check found, e.g. a version or a path; None if the checked thing is missing.
+    remedy: what the user can type or change; None if the result is `ok`.
     """
 
     topic: str
@@ -101,13 +102,13 @@ _PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
 def problem_table(findings: Sequence[Finding]) -> Table:
     """Return a table of what is missing or wrong, with required items before optional ones.
 
-    Findings share a row if they have the same topic and, apart from the findings' own names,
-    the same remedy. For example, several missing programs of Slurm share a row.
+    Findings of a topic share a row if their remedies are equal, or differ only in the findings'
+    names. For example, several missing programs of Slurm share a row.
     """
     groups: dict[tuple[str, bool, str], list[Finding]] = {}
     for finding in findings:
         if not finding.ok:
-            # Each program of Slurm names itself in the same complaint.
+            # The programs of Slurm fail with the same message, in which each has its own name.
             same = (finding.remedy or "").replace(finding.name, "")
             groups.setdefault((finding.topic, finding.optional, same), []).append(finding)
     rows = sorted(groups.values(), key=lambda group: group[0].optional)
@@ -127,7 +128,7 @@ def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
-    """Check everything that teralog may need on this machine.
+    """Check everything that teralog may need on this machine, and return the findings.
 
     timeout_seconds: how long to wait for the answers of Slurm's commands and of nvidia-smi.
     """
@@ -256,7 +257,7 @@ def _architectures() -> Iterator[Finding]:
 
 
 def _cpp_compiler() -> Finding:
-    # torch takes CXX, else c++, and knows no other name.
+    # torch uses the compiler in the variable CXX, otherwise c++. It tries no other name.
     chosen = os.environ.get("CXX", "").split() or ["c++"]
     compiler = shutil.which(chosen[0])
     other = next((path for name in COMPILERS if (path := shutil.which(name))), None)
@@ -272,7 +273,7 @@ def _extension_folder() -> Finding:
     if not named and not home:
         return Finding("folder", "torch extensions", False, True, None, remedy)
     folder = Path(named or f"{home}/.cache/teralog/torch_extensions")
-    # os.access, unlike Path.exists, also answers where a folder on the way may not be entered.
+    # Path.exists may raise PermissionError if a parent folder is closed to us; os.access does not.
     parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
     ok = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
     return Finding("folder", "torch extensions", ok, True, str(folder), None if ok else remedy)
@@ -281,7 +282,8 @@ def _extension_folder() -> Finding:
 def _names() -> Iterator[Finding]:
     """Yield a finding for each file or distribution that replaces one of teralog's packages.
 
-    If nothing replaces a package, yield a finding with the file from which Python imports it.
+    Also yields a finding for each package that is missing from teralog's installation. For a
+    package without a problem, yields an `ok` finding with the path of its `__init__.py`.
     """
     for package, others in others_that_ship().items():
         findings = [

@@ -70,12 +70,12 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package that teralog requires, with its extra; None if it is not needed here.
+    """Return the package of a requirement; None if teralog does not require it on this machine.
 
-    For example, a package may be needed only for some versions of Python. requirement: the
-    package and its accepted versions, from teralog's metadata.
-    extras: the extras of teralog, e.g. as in `pip install teralog[EXTRA]`. The result contains the
-        first extra that requires the package, or None if teralog always requires it.
+    For example, teralog may require a package only with some versions of Python.
+    requirement: a package and its accepted versions, from teralog's metadata.
+    extras: the names of all extras of teralog, as in `pip install teralog[EXTRA]`. The result
+        contains the first extra that requires the package, or None if teralog always requires it.
     """
     marker = requirement.marker
     for extra in (None, *extras):
@@ -101,10 +101,11 @@ _FOLDER = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A file or distribution that replaces one of teralog's packages, and how to remove it.
+    """A problem with one of teralog's packages: something replaces it, or it is missing.
 
-    found: the other distribution with its version, or the file. None if nothing replaces the
-    package, but the package is missing from teralog's installation.
+    found: what replaces the package: a file, or a distribution with its version. None if the
+        package is missing from teralog's installation.
+    remedy: what the user can type or change.
     """
 
     found: str | None
@@ -116,7 +117,7 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
 
     Also yields a clash if the package is missing from teralog's installation.
     package: the name of the package.
-    others: the other distributions that install a package of this name.
+    others: the other distributions that install a package of this name, each as `name version`.
     """
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
@@ -124,7 +125,7 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     if not own_file(package).is_file():
         yield Clash(None, f"{package} is missing from this installation; install teralog again")
     if package != DISTRIBUTION:
-        # teralog imports it from its own folder, whatever else has the name.
+        # teralog imports this package from its own folder, even if others have the same name.
         return
     origins = (_origin(util.find_spec(package)), file_for_python_m(package))
     for origin in dict.fromkeys(origin for origin in origins if origin is not None):
@@ -151,12 +152,12 @@ def file_for_python_m(package: str) -> Path | None:
 
 
 def others_that_ship() -> dict[str, tuple[str, ...]]:
-    """Return the other installed distributions that clash with teralog's packages, by package.
+    """Return for each of teralog's packages the other distributions that clash with it.
 
-    A distribution clashes if it installs a package called `teralog`. It also clashes if it installs
-    a package of the same name as another of teralog's packages, e.g. `parsers`, into the folder
-    that contains teralog. Each distribution is given as `name version`. Reads the metadata of all
-    distributions.
+    A distribution clashes with `teralog` if it installs a package called `teralog`. It clashes with
+    another package, e.g. `parsers`, if it installs a package of that name into the folder that
+    contains teralog. Each distribution is given as `name version`. Reads the metadata of all
+    installed distributions.
     """
     shipped = metadata.packages_distributions()
     beside = {each.metadata["Name"] for each in metadata.distributions(path=[str(_FOLDER)])}
@@ -177,8 +178,8 @@ def _with_versions(names: Iterable[str | None]) -> Iterator[str]:
 def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
     """Yield the folders from which the packages of a distribution are imported.
 
-    The first is its installation folder. For an editable install, the folders in its .pth files
-    follow.
+    The first is the folder in which the distribution is installed. For an editable install, the
+    folders that its .pth files list come next.
     """
     site = Path(str(distribution.locate_file("")))
     yield site
@@ -197,8 +198,8 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 def holds(folder: Path, package: str) -> bool:
     """Return whether `folder` contains a package or module called `package`.
 
-    A subfolder of this name without `__init__.py` does not count. Python would import such a
-    subfolder only if no other folder on the path contains the package with `__init__.py`.
+    A subfolder of this name must contain `__init__.py`. Without this file, Python prefers a package
+    of the same name in any other folder on the path.
     """
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 

@@ -27,7 +27,7 @@ from orchestrator.workloads.precision import Precision
 # The precision of a model on the command line; the help of `teralog estimate` names it.
 ESTIMATED_PRECISION: Precision = "fp16"
 _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
-# Sizes of a described model that may be given: the rest is in its file.
+# Sizes that the user may give for a described model; its file or name sets all others.
 _OF_ANY_MODEL = ("vocab_size", "seq_length")
 
 
@@ -69,9 +69,11 @@ def first_label(labels: Sequence[str]) -> str:
 class Case:
     """A model, and the training to estimate; absent values are None.
 
-    label: a run's label, a model's name, or empty. padded_vocab_size: the vocabulary size from
-    which parameters and FLOPs are counted. recomputed: whether the training uses activation
-    checkpointing. peak: the peak TFLOP/s of the GPU; None if it is not known.
+    label: a run's label, or the name or path of a model; may be empty.
+    padded_vocab_size: the vocabulary size from which parameters and FLOPs are counted.
+    recomputed: whether the training uses activation checkpointing.
+    peak: the peak TFLOP/s of the GPU, or why it is not known; None if there is no GPU or if the
+        user named none.
     """
 
     label: str
@@ -120,8 +122,9 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 def option_case(values: Mapping[str, Any]) -> Case:
     """Return the case that the options of a command describe: a model, its training, a GPU.
 
-    The model is a preset, perhaps with some of its sizes replaced, or a model that a file or a name
-    describes. Raises UserError with all missing and contradictory options.
+    The user can give the model in three ways: by sizes, by a name, or by a file. If the name is
+    that of a preset, the user can replace some of its sizes. Raises UserError if options are
+    missing or contradictory.
     """
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
@@ -165,7 +168,7 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
     if key is None and missing:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
         raise UserError(f"the model lacks {options}; give them, or --model, --config or a campaign")
-    # How many heads there are changes no count, as long as keys and values are not grouped.
+    # The number of heads affects parameters and FLOPs only if keys and values are grouped.
     model = (
         replace(preset(key), **given) if key else ModelShape(**{"num_attention_heads": 1, **given})
     )
@@ -183,9 +186,11 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
 def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | None:
     """Return the model that a file or a name describes, with LoRA adapters if the user wants them.
 
-    Returns None if neither a file nor a name is given, or if the name is that of a preset. Raises
-    UserError if several of `--model`, `--config` and `--megatron-arguments` are given, if a size is
-    given that the model already sets, or if an option for adapters cannot be used.
+    given: the sizes of the model among the options.
+    Returns None if neither a file nor a name is given, or if the name is that of a preset.
+    Raises UserError if several of `--model`, `--config` and `--megatron-arguments` are given, or
+    if an option for adapters cannot be used. Also raises UserError if `given` contains a size
+    other than `vocab_size` and `seq_length`, because the file or name sets all other sizes.
     """
     sources = {
         "--model": values.get("model"),
@@ -235,8 +240,8 @@ def _read(values: Mapping[str, Any]) -> Model:
 def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the parts of a model that get LoRA adapters, e.g. `query`.
 
-    If the user names none, these are `query` and `value` (Hu et al. 2021). Raises UserError for an
-    unknown name.
+    targets: the names that the user gave. If there are none, returns `query` and `value`, as in
+    Hu et al. 2021. Raises UserError for an unknown name.
     """
     for target in targets:
         if target not in ADAPTER_TARGETS:
@@ -248,7 +253,7 @@ def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def model_label(values: Mapping[str, Any]) -> str | None:
-    """Return the name or the path by which the user gave a model; None if the user gave sizes."""
+    """Return the name or the path by which the user gave a model; None if there is neither."""
     given = (values.get(name) for name in ("model", "config", "megatron_arguments"))
     return next((str(value) for value in given if value is not None), None)
 
@@ -256,9 +261,8 @@ def model_label(values: Mapping[str, Any]) -> str | None:
 def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
     """Return the model that the options give by name or by file; ignore options for its sizes.
 
-    Returns None if the options contain neither a name nor a file. Raises UserError if they
-    contain several, if the named model or file does not exist, or if a LoRA option cannot be
-    used.
+    Returns None if the options contain neither a name nor a file. Raises UserError if they contain
+    several models, if the model or file does not exist, or if a LoRA option cannot be used.
     """
     described = _described(values, {})
     if described is not None:

@@ -30,9 +30,9 @@ class _Row:
 
     @property
     def difference(self) -> float | None:
-        """Percent by which the FLOPs that the program counts exceed the exact model FLOPs.
+        """How much higher the program's FLOPs are than the exact model FLOPs, in percent.
 
-        Negative if the program counts fewer; None if not known.
+        Negative if the program's FLOPs are lower. None if the program cannot count this model.
         """
         if self.count.flops is None:
             return None
@@ -111,7 +111,10 @@ def conventions_text(cases: Sequence[Case], step_seconds: float | None) -> str:
 
 
 def convention_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
-    """Return `conventions_table` as JSON: one object per case and convention."""
+    """Return the FLOPs as JSON objects, one per case and convention.
+
+    An object also contains the reasons why its FLOPs differ from the exact FLOPs.
+    """
     return [
         {
             "label": row.case.label,

@@ -1,4 +1,4 @@
-"""Find the smallest changes of a run's settings with which the run fits into memory."""
+"""Find the smallest changes to a run's settings after which the run fits into memory."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ _LAST_ZERO_STAGE = 3
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Settings with which a run may fit into memory, and its memory forecast with them.
+    """Changed settings of a run, and the memory forecast of the run with these settings.
 
     settings: the changed parameters with their new values, e.g. {"micro_batch_size": 2}.
-    fits: the verdict of this forecast, e.g. `maybe`.
+    fits: whether the run then fits into memory: `yes` or `maybe`.
     """
 
     settings: Settings
@@ -65,12 +65,12 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 
 
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
-    """Return the smallest changes of a run after which its memory forecast fits into `room`.
+    """Return the smallest changes to a run's settings after which the run fits into `room`.
 
-    room: the memory that a rank can use. Four types of changes are tried, first alone and then
-    together: a smaller micro-batch, more recomputation, a higher ZeRO stage, and a larger
-    tensor-parallel size. The global batch size stays the same. If changes with the verdict
-    `yes` exist, changes with the verdict `maybe` are left out.
+    room: the memory that a rank can use. Four types of changes are tried, first each alone and
+    then several together: a smaller micro-batch, activation checkpointing, a higher ZeRO stage,
+    and a larger tensor-parallel size. The global batch size stays the same. If some changes have
+    the verdict `yes`, those with the verdict `maybe` are left out.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]
@@ -151,8 +151,8 @@ def _zero(run: Run) -> Iterator[Settings]:
     """Yield the settings that give the run a higher ZeRO stage.
 
     Frameworks have different parameters for the stage: `zero_stage`, or `strategy` with values such
-    as `zero2`. If a framework has only `use_distributed_optimizer`, and the run sets it to False,
-    yield the setting True.
+    as `zero2`. If a framework has only `use_distributed_optimizer`, and the run sets this parameter
+    to False, the only setting is `use_distributed_optimizer: True`.
     """
     options = {field.name: getattr(run.options, field.name) for field in fields(run.options)}
     stages = range((run.zero_stage or 0) + 1, _LAST_ZERO_STAGE + 1)
@@ -165,7 +165,10 @@ def _zero(run: Run) -> Iterator[Settings]:
 
 
 def _tensor_parallel(run: Run, cluster: Cluster) -> Iterator[Settings]:
-    """Yield larger tensor-parallel sizes within a node."""
+    """Yield settings with larger tensor-parallel sizes, up to the number of GPUs of a node.
+
+    Yields nothing on a cluster without GPUs.
+    """
     if not cluster.has_gpus:
         return
     size = 2 * run.parallelism.tensor_parallel_size

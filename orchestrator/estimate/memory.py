@@ -34,9 +34,9 @@ _SHORT = Style(digits=3)
 class MemoryEstimate:
     """The forecast of one run, and the memory available to a rank.
 
-    rooms: the memory that a rank can use. It has several values if the GPU is sold with several
-    memory sizes. It is empty if the memory is not known.
-    unknown: why the memory is not known, although the user named a GPU; otherwise None.
+    rooms: the memory sizes that a rank may have: several if the GPU is sold with several memory
+    sizes, and none if the memory size is not known.
+    unknown: a message if the user named a GPU whose memory size is not known; otherwise None.
     """
 
     label: str
@@ -73,7 +73,7 @@ _ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
 
 
 def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
-    """Return an estimate for every run of a campaign that has a forecast.
+    """Return an estimate for each run with a memory forecast.
 
     Raises UserError if no run has a forecast.
     """

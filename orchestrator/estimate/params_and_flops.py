@@ -187,10 +187,10 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of an iteration by one convention, with the speed and utilization for these FLOPs.
+    """The FLOPs of an iteration by one convention, and the speed and utilization from these FLOPs.
 
-    Unknown numbers are None. mfu and hfu are fractions of 1. If the convention counts
-    recomputation, only hfu is given; otherwise only mfu is given.
+    Unknown numbers are None. mfu and hfu are fractions, e.g. 0.45 for 45 %. If the convention
+    counts recomputation, only hfu has a value; otherwise only mfu has a value.
     """
 
     case: Case

@@ -139,8 +139,8 @@ def estimate_records(
     """Return the objects that `teralog estimate WHAT --json` prints.
 
     what: `params`, `flops`, `memory` or `time`.
-    campaign: the file whose runs to estimate; None for a model in the options.
-    Raises UserError with all problems of the options, or of the campaign file.
+    campaign: the campaign file whose runs are estimated; None if the options describe a model.
+    Raises UserError if the options or the campaign file have problems.
     """
     if what not in OPTIONS:
         raise UserError(f"{what!r}: cannot be estimated{did_you_mean(what, OPTIONS)}")

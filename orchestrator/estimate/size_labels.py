@@ -1,8 +1,8 @@
 """Explain size labels of models, such as `52B`, next to the exact size.
 
 Early scripts divided the number of parameters by 2**30 and called the result B. Such labels are 7 %
-too low and still appear in names. For example, BigScience's scripts call a model 7B, and its page
-calls the same model 7.5B.
+too low and still appear in names. For example, BigScience's scripts call a model 7B, but
+BigScience's page calls the same model 7.5B.
 """
 
 import re
@@ -22,11 +22,12 @@ class LabelUnit(StrEnum):
 
 
 def label_unit(label: str, parameters: int) -> LabelUnit | None:
-    """Return the unit in which a size label agrees with the number of parameters.
+    """Return the unit in which the size in a model's label agrees with its number of parameters.
 
-    The unit is 10**9 or, in older labels, 2**30. The unit with the smaller difference is chosen. If
-    its difference is more than 3.5 %, the result is `LabelUnit.NEITHER`. Returns None if `label`
-    contains no size.
+    The unit is 10**9 or, in older labels, 2**30. The function converts the number of parameters to
+    both units, and chooses the unit in which the label is closer. If the label differs by more than
+    3.5 % even in this unit, the result is `LabelUnit.NEITHER`. Returns None if `label` contains no
+    size.
     """
     match = _LABEL.fullmatch(label)
     if match is None:

@@ -97,15 +97,16 @@ def durations(
     tflops_per_gpu: float | None,
     step_seconds: float | None,
 ) -> list[Duration]:
-    """Return how long each training takes, computed in one or two ways.
+    """Return the durations of all trainings, each computed in one or two ways.
 
-    - If `tokens` and `tflops_per_gpu` are given: from these. `tflops_per_gpu` is the speed of a
-      GPU, by BigScience's count of FLOPs.
-    - If `step_seconds` is given: from the seconds and the number of iterations.
+    - If `tokens` and `tflops_per_gpu` are given, a duration is computed from these two values, the
+      number of parameters and the number of GPUs. `tflops_per_gpu` is the speed of a GPU, by
+      BigScience's count of FLOPs.
+    - If `step_seconds` is given, a duration is computed from this value and the number of
+      iterations.
 
-    Raises UserError if the values for both ways are missing, or if only one of `tokens` and
-    `tflops_per_gpu` is given. Also raises UserError if a training lacks a value, e.g. its
-    number of iterations.
+    Raises UserError if all three values are None, or if only one of `tokens` and `tflops_per_gpu`
+    is given. Also raises UserError if a training lacks a value, e.g. its number of iterations.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu: give both, or neither")

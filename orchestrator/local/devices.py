@@ -1,8 +1,8 @@
 """Lend this machine's GPUs or cores to runs, so that no two runs use the same device.
 
-A device is taken while a process holds its lock file. The lock is passed on to the process that
-supervises the run, so the device is free when that process ends, however it ends. Submits of
-different campaigns use the same locks.
+A device is in use while a process holds the lock on the device's lock file. The process that
+supervises the run inherits the lock. When this process ends, for any reason, the device is free
+again. Submits of different campaigns use the same locks.
 """
 
 import os
@@ -95,7 +95,7 @@ class Devices:
 def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
     """Return this machine's GPUs; its cores if it has no GPU or if `gpus_wanted` is false.
 
-    The lock files are in a folder of the user.
+    Their lock files are in the folder that `lock_folder` returns.
     """
     gpus = visible_gpus() if gpus_wanted else ()
     if gpus:
@@ -106,7 +106,7 @@ def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
 def lock_folder() -> Path:
     """Return the folder of this user's lock files on this machine; create it if needed.
 
-    Raises UserError if that is impossible, or if the folder belongs to another user.
+    Raises UserError if the folder cannot be created, or if it belongs to another user.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())

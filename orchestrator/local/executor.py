@@ -1,9 +1,9 @@
 """Run jobs on this machine through submitit's LocalExecutor, as many as fit at once.
 
 submitit's own local jobs have no queue, share the same GPUs, and are identified only by their pid.
-Their children continue to run when the job is cancelled. So `RunExecutor` starts the task process
-itself, under an id from teralog. It passes two things to the process. First: the locks of the
-devices that the attempt uses. Second: a lifeline, i.e. a pipe that closes when the submit ends.
+If such a job is cancelled, its child processes continue to run. So `RunExecutor` starts the process
+of an attempt itself, under an id from teralog. The process inherits two things: the locks of the
+devices that the attempt uses, and a lifeline, i.e. a pipe that closes when the submit ends.
 `run_all` and `supervise` handle the queue, the limits and the end of runs.
 """
 
@@ -83,7 +83,7 @@ class Places(Protocol):
 
     @property
     def allocation(self) -> str | None:
-        """The id of the Slurm job that allocated these nodes; None on this machine."""
+        """The id of the Slurm job on whose nodes the runs start; None on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +183,17 @@ def run_all(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> dict[str, str]:
-    """Run all of `runs` in order, as many at once as `places` and `slots` allow.
+    """Run all of `runs` in order, as many at the same time as `places` and `slots` allow.
 
     places: the resources for runs.
     slots: the largest number of runs at the same time; None for no limit.
     tell: called when a run starts, ends or is given up. Also called once if other submits use
         so many devices that no run can start.
 
-    A run of a series waits for the runs before it, and is given up if one of them fails. If
-    this function ends by an exception or a signal, it stops all its runs. Returns a reason, by
-    run id, for each run that was not started because `places` refused this run or another one.
+    A run of a series waits for the earlier runs of the series, and is given up if one of them
+    fails. If this function ends by an exception or a signal, it stops all its runs. `places` may
+    refuse a run; then this run, and perhaps others, are not started. Returns a dictionary from
+    the ids of these runs to the reasons.
     """
     waiting = list(runs)
     running: list[_Job] = []
@@ -205,7 +206,7 @@ def run_all(
             for job in [job for job in running if job.job.done()]:
                 running.remove(job)
                 os.close(job.lifeline)
-                # A supervisor that was killed has left its job behind.
+                # If the supervisor was killed, the processes of its run may still exist.
                 close_abandoned_run(job.folder)
                 state = job.folder.state()
                 if outcome(state, None) in FAILURES:
@@ -218,7 +219,7 @@ def run_all(
                 waiting, running, left, places=places, slots=slots, tell=tell
             )
             if left and not running and _first_ready(waiting, running, left) is None:
-                # These come after runs that are left.
+                # These runs must come after runs that will not be started.
                 left.update({run.planned.run_id: _COMES_AFTER for run in waiting})
                 break
             if without_room is not None and not running and not others_told:
@@ -245,9 +246,10 @@ def _start_what_fits(
 ) -> Waiting | None:
     """Start waiting runs while devices are free, and move them to `running`.
 
-    Returns the first run that must wait for devices; None if no run has to wait for them. If
+    Returns the first run that must wait for devices; None if no run has to wait for devices. If
     `places` refuses a run, the run is moved from `waiting` to `left`, with the reason. All waiting
-    runs are moved if the reason applies to all runs, or if runs start in blocks.
+    runs are moved if the reason applies to all runs. They are also moved if runs start in blocks,
+    because the order within blocks must have no gaps.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)
@@ -315,7 +317,7 @@ def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
         environment = places.environment(lease, waiting.folder.script)
         return _start(waiting, lease, lock, environment, places)
     finally:
-        # The supervising process has its own hold on them now.
+        # The supervisor has inherited the locks, and still holds them.
         lease.close()
         os.close(lock)
 
@@ -381,10 +383,11 @@ def close_abandoned_run(folder: RunFolder) -> None:
 
 
 def cancel_local_run(folder: RunFolder) -> str:
-    """Cancel a run, and return its state afterwards.
+    """Cancel a run on this machine, and return its state afterwards.
 
-    A running run is stopped. A run that is not running is marked so that no submit starts it. A run
-    that has ended is not changed. Raises UserError if the run does not end in time.
+    A running run is stopped. A run that was not started or was interrupted is recorded as
+    cancelled, so that no submit starts it. A run in another state is not changed. Raises UserError
+    if the run does not end in time.
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False

@@ -31,14 +31,15 @@ class Neighbours:
             descriptor = locks.acquire(begun)
             if descriptor is None:
                 return None
-            # Only a file that is locked has this name: what is not locked is left over.
+            # The file gets its final name only when it is locked. So an unlocked file of such a
+            # name is a leftover of a supervisor that was killed.
             begun.rename(presence)
         except OSError:
             return None
         return cls(presence, descriptor)
 
     def look(self) -> None:
-        """Count the other runs that are active now, and raise `most` if the count is higher.
+        """Count the other runs that are active now, and set `most` to the count if it is higher.
 
         Also remove the files of runs whose supervisor was killed.
         """

@@ -2,9 +2,9 @@
 
 The supervisor starts the job script, enforces the time limit, ends remaining processes, and records
 how the attempt ended. It stops the attempt if the run is cancelled (the supervisor then gets
-SIGTERM), or if the submit that started the supervisor has ended. To notice that end, the supervisor
-reads its standard input, a pipe whose other end only the submit holds. When the submit ends, for
-any reason, the kernel closes the pipe.
+SIGTERM), or if the submit that started the supervisor has ended. To notice the end of the submit,
+the supervisor reads its standard input, a pipe whose other end only the submit has open. When the
+submit ends, for any reason, the kernel closes the pipe.
 """
 
 import os
@@ -45,7 +45,7 @@ _LAST_BYTES = 2**14
 class Order:
     """The attempt that a supervisor must start, with its settings.
 
-    attempt: the folder of the attempt, for the log.
+    attempt: the folder of the attempt, in which the job script runs and the log is written.
     environment: variables to add to the environment.
     position: the place of the attempt in the order of starts; None if not given.
     allocation: the id of the Slurm job on whose nodes the attempt runs; None on this machine.
@@ -162,7 +162,7 @@ def _started(order: Order, token: str) -> Started:
 
 
 def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> Ended:
-    # A job that had ended by itself before it was stopped has ended by itself.
+    # If the job ended by itself before it was stopped, only its exit code decides the state.
     if exit_code is None:
         return Ended(stopped or FAILED, utc_now(), seconds)
     state = COMPLETED if exit_code == 0 else FAILED

@@ -24,24 +24,25 @@ class Summary:
         deviation of the step times in the averaged reports. If no report contains a time, the mean
         is computed from the samples per second that the program prints for the whole run. This mean
         includes the warm-up.
-    tflops_per_gpu: hardware FLOPs per second, at the median step time; at the mean if there is no
-        median.
-    model_tflops_per_gpu: model FLOPs per second, at the same step time.
-    samples_per_second: from the last report after the warm-up.
+    tflops_per_gpu: 10**12 hardware FLOPs per second and GPU, computed from the median step time, or
+        from the mean if there is no median.
+    model_tflops_per_gpu: 10**12 model FLOPs per second and GPU, computed from the same step time.
+    samples_per_second: the value in the last averaged report.
     running_samples_per_second: the mean rate that the program itself computes (DeepSpeed);
         otherwise the global batch divided by the mean step time.
-    memory_allocated_gib: from the last report.
+    memory_allocated_gib: the value in the last report.
     max_memory_allocated_gib: the highest value in the log.
-    final_loss: the loss of the last iteration; may be nan or inf, as in the log.
+    final_loss: the final loss that the program prints; otherwise the loss in the last report. May
+        be nan or inf, as in the log.
     parameters_logged: the model's number of parameters, as the program reports it. The column
         `parameters` of a campaign's report is different: teralog computes it from the sizes of the
         model.
     device: the GPU's name, or `cpu`, as the program reports it.
     device_memory_gib: the highest memory use of one GPU, from samples by nvidia-smi. None if it is
-        below max_memory_allocated_gib: then no sample was taken while the run trained.
-    gpu_utilization_percent: the median use of the GPUs in these samples. For each GPU, samples
-        before its first busy sample and after its last busy sample are left out. None in the same
-        case as device_memory_gib.
+        below max_memory_allocated_gib, because then no sample was taken while the run trained.
+    gpu_utilization_percent: the median use of the GPUs, from the same samples. For each GPU,
+        samples before its first use and after its last use are left out. None in the same case as
+        device_memory_gib.
     """
 
     reports: int = 0
@@ -69,10 +70,10 @@ def configured(run: Run) -> Configured:
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports in `records`, and which of them count in averages.
+    """Return the step reports in `records`, and which of them the averages use.
 
     records: the records of one launch.
-    Step reports in the warm-up, and those with a skipped update, do not count.
+    The averages use the step reports after the warm-up that have no skipped update.
     """
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
@@ -125,7 +126,7 @@ def summarise_records(
 
 
 def _last(values: Iterable[Any]) -> Any:
-    """Return the last value that is not None."""
+    """Return the last value that is not None; None if there is no such value."""
     return next((value for value in reversed([*values]) if value is not None), None)
 
 

@@ -39,8 +39,8 @@ class Daemons:
     def start(self) -> None:
         """Start all daemons and return when all nodes are idle.
 
-        Raises PracticeError, with the end of the daemon's log, if a daemon ends or takes more than
-        a minute.
+        Raises PracticeError if a program fails, if a daemon ends, or if the start takes more than a
+        minute in total. The message contains the program's output or the end of the daemon's log.
         """
         plan = self._plan
         self._write_files()
@@ -67,10 +67,10 @@ class Daemons:
             (folder / "spool" / node).mkdir(parents=True)
         for name, text in files(plan, self._host).items():
             (folder / name).write_text(text, encoding="utf-8")
-            # slurmdbd insists on its own being private; the prolog is executed.
+            # slurmdbd refuses a configuration file that others can read. The prolog is executed.
             (folder / name).chmod(0o600 if name.endswith("slurmdbd.conf") else 0o755)
         for index in range(4):
-            # slurmd wants a character device a GPU, and takes its number from the name.
+            # slurmd needs a character device per GPU, and gets the GPU's number from its name.
             (folder / "dev" / f"nvidia{index}").symlink_to("/dev/null")
 
     def _start_munged(self) -> None:
@@ -81,7 +81,7 @@ class Daemons:
         self._start(
             "munged",
             "--foreground",
-            "--force",  # a folder that only we may enter is not to its liking
+            "--force",  # otherwise munged refuses a folder that only this user may enter
             f"--socket={socket_path}",
             f"--key-file={key}",
             f"--pid-file={folder}/run/munged.pid",
@@ -153,7 +153,7 @@ class Daemons:
         return done.stdout
 
     def _environment_for(self, without_fsync: bool) -> Mapping[str, str]:
-        # Nothing here is to survive a crash, and waiting for the disk took most of the start.
+        # The data need not survive a crash, and waiting for the disk took most of the start.
         preload = {"LD_PRELOAD": "libeatmydata.so"} if without_fsync else {}
         return {**self._environment, **preload}
 
@@ -184,7 +184,7 @@ def command_environment(plan: Plan) -> Mapping[str, str]:
         "SLURM_CONF": str(plan.slurm_conf),
         "MYSQL_UNIX_PORT": str(plan.mariadb_socket),
         "PATH": SEARCH_PATH,
-        # A function of bash in every job script: real clusters have `module`, this one needs none.
+        # Job scripts call `module`, which real clusters have. Here it is a function of bash.
         "BASH_FUNC_module%%": '() { echo "this practice cluster has no modules: module $*"; }',
     }
 

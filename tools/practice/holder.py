@@ -1,9 +1,9 @@
 """Keep a practice cluster running: start its daemons, and at the end kill all of its processes.
 
 There are two processes, and each cleans up if the other is killed. The outer process waits. The
-daemons are children of the inner process. It also adopts daemons and jobs that go into the
-background. So all processes of the cluster are descendants of the inner process, and none has to be
-searched for by name.
+daemons are children of the inner process. The inner process also adopts daemons and jobs that go
+into the background. So all processes of the cluster are descendants of the inner process, and can
+be found without their names.
 """
 
 import contextlib
@@ -36,10 +36,14 @@ def order(plan: Plan, *, bound: bool) -> str:
 
 
 def hold(text: str) -> NoReturn:
-    """Keep a cluster running until SIGTERM or, if `bound` is true, until standard input is closed.
+    """Keep a cluster running until this process gets SIGTERM; then end the cluster.
 
-    text: the JSON that `order` returns. If the inner process gets SIGUSR1, it starts the daemons
-    again that have ended. The pid of the inner process is in the file `holder.pid`.
+    text: the JSON that `order` returns. If its `bound` is true, the cluster also ends when standard
+    input is closed.
+
+    A child of this process starts the daemons, and writes its pid into the file `holder.pid`. If
+    the child gets SIGUSR1, it starts all daemons again that have ended. If the child gets SIGTERM,
+    the cluster ends.
 
     Prints one line on stdout when the cluster is ready, or when it cannot start:
     `{"ready": seconds}` or `{"problem": sentence}`.
@@ -103,7 +107,7 @@ def _tell(message: Mapping[str, Any]) -> None:
 def _let_go_of_output() -> None:
     """Redirect stdout and stderr to /dev/null.
 
-    The process that started the cluster may wait until they are closed.
+    The process that started the cluster may wait until stdout and stderr are closed.
     """
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)

@@ -10,7 +10,7 @@ from practice.running import Cluster
 
 
 def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
-    """Submit a bash script from a folder, and return the job's id.
+    """Write a bash script into a folder, submit it there, and return the job's id.
 
     body: the lines of the script. options: options of sbatch. The job writes its output to `ID.out`
     in `folder`. Raises PracticeError, with sbatch's message, if Slurm refuses the job.
@@ -35,9 +35,9 @@ def state(cluster: Cluster, job: str) -> str:
 
 
 def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> str:
-    """Wait until a job's state matches a pattern, and return the state.
+    """Wait until a job's state matches a regular expression, and return the state.
 
-    Raises PracticeError if the job ends in another state, or takes too long.
+    Raises PracticeError if the state still does not match after `seconds`.
     """
     last_state = ""
 

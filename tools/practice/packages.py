@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# Packages by the program, or by the pattern of a library below /usr, for which each is needed.
+# For each package, the program or library that it installs; a library as a pattern below /usr.
 _PACKAGES: Mapping[str, str] = {
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",
@@ -60,7 +60,7 @@ def how_to_install(packages: list[str]) -> str:
 def install_packages() -> bool:
     """Install missing packages, if possible without a password; return whether all are installed.
 
-    Prints on stderr what the function does, or what the user must type.
+    Prints on stderr which packages it installs, or the command that the user must type.
     """
     packages = missing_packages(with_accounting=True)
     if packages and (prefix := _as_root()) is not None:

@@ -18,16 +18,16 @@ class PracticeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A practice cluster.
+    """The settings of a practice cluster.
 
-    folder: contains everything, and is removed with the cluster.
+    folder: the folder for all files of the cluster; it is removed with the cluster.
     nodes_32g, nodes_16g: how many nodes have the feature v100-32g, and how many v100-16g.
-    max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
+    max_array_size: Slurm's MaxArraySize; the indices of a job array are smaller than this number.
     with_accounting: whether slurmdbd and MariaDB run. Then sacct answers, and Slurm enforces
         accounts, QOS and their limits.
-    min_job_age_seconds: Slurm's MinJobAge: how many seconds after a job's end slurmctld
-        forgets the job. slurmctld checks this at most every ten seconds. With accounting,
-        sacct still returns the job.
+    min_job_age_seconds: Slurm's MinJobAge; slurmctld forgets a job this many seconds after the
+        job's end. slurmctld looks for such jobs at most every ten seconds, so it may forget a job
+        later. With accounting, sacct still returns the job.
     timeout_seconds: how long Slurm waits for a node, the controller, or the answer to a message.
     slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file
         `submit_seconds`.
@@ -109,7 +109,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
     texts = {
         "etc/slurm.conf": _slurm_conf(plan, host),
         "etc/gres.conf": f"Name=gpu Type=v100 File={plan.folder}/dev/nvidia[0-3]\n",
-        # Naming a plugin keeps slurmd from looking for cgroups, and from ending without them.
+        # Without the name of a plugin, slurmd looks for cgroups, and ends if there are none.
         "etc/cgroup.conf": "CgroupPlugin="
         + ("disabled\n" if host.slurm_version >= (23, 11) else "cgroup/v1\nCgroupAutomount=no\n"),
         "etc/hosts": _hosts(plan, host),
@@ -138,7 +138,7 @@ def _slurm_conf(plan: Plan, host: Host) -> str:
     folder, (slurmctld_port, slurmdbd_port, *_) = plan.folder, host.ports
     accounting = "AccountingStorageType=accounting_storage/none"
     if plan.with_accounting:
-        # Asking slurmdbd, commands take munge's socket from AccountingStoragePass, not AuthInfo.
+        # Commands that ask slurmdbd find munge's socket in AccountingStoragePass, not in AuthInfo.
         accounting = f"""\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1

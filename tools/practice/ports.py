@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
-# Below the ports that outgoing connections take, and clear of those that job scripts take for
-# training (20000 and up).
+# Outgoing connections use higher ports, and job scripts use ports from 20000 for training.
 _PORTS = range(10_000, 20_000)
 
 
@@ -15,12 +14,10 @@ _PORTS = range(10_000, 20_000)
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
     """Reserve `count` free ports of 127.0.0.1 for a `with` block, and yield them.
 
-    A socket is bound to each port without SO_REUSEADDR. This fails if another program uses
-    the port, so the port is free. Then SO_REUSEADDR is set on the socket. From then on,
-    programs that set SO_REUSEADDR can listen at the port. Slurm's daemons do this.
-
-    Other calls of this function do not get these ports, nor do programs that do not set
-    SO_REUSEADDR.
+    A socket is bound to each port without SO_REUSEADDR. If another program uses the port, this
+    fails, and the next port is tried. Then SO_REUSEADDR is set on the socket. From then on,
+    programs that set SO_REUSEADDR, e.g. Slurm's daemons, can listen at the port. Other calls of
+    this function, and programs without SO_REUSEADDR, cannot use the port.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))

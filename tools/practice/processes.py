@@ -48,7 +48,7 @@ def _descendants() -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):
-                # pid (name, which may hold anything) state ppid
+                # The fields are: pid (name) state ppid …; the name may contain any character.
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children[parent].append(int(entry.name))
     pids: list[int] = []

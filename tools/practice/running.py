@@ -26,8 +26,9 @@ _END_SECONDS = 20
 class Cluster:
     """A running practice cluster.
 
-    process: the process that keeps the cluster running. It ends the cluster when the pipe to its
-    standard input is closed. start_seconds: how long it took until all nodes were idle.
+    process: the process that keeps the cluster running. If `start` was called with `bound`, this
+        process ends the cluster when the pipe to its standard input is closed.
+    start_seconds: how long it took until all nodes were idle.
     """
 
     plan: Plan
@@ -120,7 +121,7 @@ def stop(folder: Path) -> bool:
     """
     if not is_up(folder):
         return False
-    # The cluster may be starting or ending, and not answer.
+    # While the cluster starts or ends, the file or the process may not exist.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
         os.kill(int((folder / "holder.pid").read_text()), signal.SIGTERM)
     deadline = time.monotonic() + _END_SECONDS
@@ -135,8 +136,8 @@ def _make_folder(folder: Path) -> None:
     """Make a cluster's folder; first remove the folder that a killed cluster has left.
 
     If root starts the cluster, other users can enter the folder, because the cluster's daemons may
-    run jobs of these users. Otherwise only the folder's owner can. Raises PracticeError if a
-    cluster is running in the folder, or if it contains files of something else.
+    run jobs of these users. Otherwise only the folder's owner can enter it. Raises PracticeError if
+    a cluster is running in the folder, or if the folder contains files of another program.
     """
     for _ in range(2):
         try:
