@@ -1,9 +1,9 @@
 """Find the point where a series of numbers changed once, with a permutation test.
 
-Let C_k be the sum of the first k of n numbers after the mean of all n is subtracted from each. A
-change after the first k numbers divides them into two parts, with k and n - k numbers. The mean of
-the second part minus the mean of the first part is -C_k · n/(k(n - k)). The variance of this
-difference is the variance of one number times n/(k(n - k)). So chance makes the value
+Subtract the mean of all n numbers from each number. Let C_k be the sum of the first k results. A
+change after the first k numbers divides the series into two parts, with k and n - k numbers. The
+mean of the second part minus the mean of the first part is -C_k · n/(k(n - k)). The variance of
+this difference is the variance of one number times n/(k(n - k)). So chance makes the value
 |C_k| · sqrt(n/(k(n - k))) equally large at every k. The change is placed at the k with the largest
 value. For normally distributed numbers, this is the likelihood ratio test for a shift of the mean
 (Worsley 1979).
@@ -25,16 +25,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# A change is reported if chance produces one as clear in no more cases than this. The promise is 5
-# %; tests are made at 4 %, as in `intervals`.
+# The largest p-value of a significant change. The promise is 5 %, but the test is made at the level
+# 4 %, as in `intervals`.
 LEVEL = 0.04
-# With fewer numbers, no change can be shown, whatever the numbers are.
+# With fewer numbers, no change can be significant, whatever the numbers are.
 FEWEST = 8
-# Up to this many numbers are tried in all their orders (40,320); for more, orders are sampled.
+# With at most this many numbers, all their orders are tried (40,320 for 8 numbers). With more
+# numbers, a sample of the orders is tried.
 MAX_EXACT = 8
 DRAWS = 9_999
 SEED = 20261121
-# Differences that are off by no more have been rounded.
+# Smaller differences can come from rounding.
 _ROUNDING = 1e-9
 # The largest number of cells in memory at once.
 _MAX_CELLS = 1_000_000
@@ -63,7 +64,7 @@ class Change:
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers each side of a change needs, so that it can be significant.
+    """Return the smallest size that a side of a significant change in n numbers can have.
 
     The p-value is the share of the n! orders of the numbers that show a change at least as clear as
     the given order. Suppose that a change has m numbers on one side. Every order in which the same
@@ -131,7 +132,7 @@ def _orders(n: int) -> "np.ndarray":
 def _drawn_orders(numbers: "np.ndarray", draws: int) -> "Iterator[np.ndarray]":
     import numpy as np
 
-    # In an order that does not depend on the one seen: what is drawn then does not, either.
+    # Sorted, so that the random orders do not depend on the given order.
     numbers = np.sort(numbers)
     chance = np.random.default_rng(SEED)
     at_once = max(1, _MAX_CELLS // len(numbers))

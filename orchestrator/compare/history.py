@@ -1,8 +1,8 @@
 """Find when the runs of one configuration became slower or faster.
 
-Each run counts once, however many steps it has. But the runs of one allocation shared the speed of
-that allocation, so all of them count once, as their mean. Everything is computed in logarithms of
-step times, as in `compare`.
+A run counts as one value, however many steps it has. All runs of one allocation together also count
+as one value, their mean, because they share the speed of the allocation. Everything is computed in
+logarithms of step times, as in `compare`.
 """
 
 import math
@@ -23,9 +23,9 @@ _SHORT = Style(digits=2)
 class Turn:
     """The largest change of step times in a history.
 
-    change: where the change is, and its p-value. last: the last run before the change. first: the
-    first run after the change. seconds, seconds_after: the geometric means of the step times before
-    and after the change.
+    change: the position of the change, and its p-value. last: the last run before the change.
+    first: the first run after the change. seconds: the geometric mean of the step times before the
+    change. seconds_after: the geometric mean after it.
     """
 
     change: Change
@@ -117,7 +117,8 @@ def history_table(history: History) -> Table:
 def history_sentences(history: History) -> list[str]:
     """Return sentences on whether, when and how much the step times of a configuration changed.
 
-    Sentences on the runs without a step time and on the crowded runs follow, if there are any.
+    The last sentences are about the runs without a step time and the crowded runs, if there are
+    any.
     """
     turn = history.turn
     if turn is None or history.shown is None:
@@ -209,9 +210,10 @@ def _basis(history: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return a text of the versions and nodes that differ between the runs next to a change.
+    """Return a text with the versions and nodes that differ between two runs.
 
-    These are the last run before the change and the first run after it.
+    The two runs are the last one before the change and the first one after it. The text is empty if
+    nothing differs.
     """
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))

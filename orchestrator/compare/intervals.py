@@ -1,11 +1,11 @@
-"""Compute the interval of a difference directly from the measured numbers, by permutation.
+"""Compute the confidence interval of a difference from the measured numbers, by permutation.
 
-This module also contains Student's t for whole degrees of freedom. Some intervals and the
-module `sample_size` need it.
+This module also computes Student's t distribution for whole degrees of freedom. Some intervals
+and the module `sample_size` need it.
 
 A permutation test considers all ways in which chance could have distributed the same
-numbers. It counts in how many of them the difference is at least as large as the measured
-one. The interval contains every difference that a two-sided permutation test does not
+numbers. It counts the ways in which the difference is at least as large as the measured
+difference. The interval contains every difference that a two-sided permutation test does not
 reject. No search is necessary, because the ends of the interval can be computed directly.
 `paired_interval` and `unpaired_interval` explain how.
 
@@ -14,8 +14,8 @@ made at the level 4 %. The difference of 1 % is a reserve, because the test's as
 not be exactly true. The assumption is that every way in which chance could have
 distributed the numbers is equally likely. It is true if the order within pairs is drawn at
 random, whatever distribution the numbers have. With few pairs, no test has a level of
-exactly 4 %. Then the next level above 4 % is used. If this level is above 5 %, as for 6
-pairs, the next level below is used.
+exactly 4 %. Then the next possible level above 4 % is used. If this level is above 5 %, as
+for 6 pairs, the next possible level below 4 % is used.
 """
 
 import math
@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# Beyond it the normal distribution is the same to three digits, and the sum below is long.
+# With more degrees of freedom, the normal distribution is equal in the first three digits, and the
+# sum below would have many terms.
 _NEARLY_NORMAL = 2000
 
 
@@ -42,8 +43,8 @@ def student_probability(t: float, degrees: int) -> float:
         n odd:  2/π · (θ + sin θ · (cos θ + 2/3 cos³θ + … + 2·4…(n-3) / 3·5…(n-2) cos^(n-2) θ))
         n even: sin θ · (1 + 1/2 cos²θ + … + 1·3…(n-3) / 2·4…(n-2) cos^(n-2) θ)
 
-    Let P be this probability. The result is (1 + P) / 2. If n is above `_NEARLY_NORMAL`, the
-    normal distribution is used instead.
+    Let P be this sum; it is negative if t is negative. The result is (1 + P) / 2. If n is above
+    `_NEARLY_NORMAL`, the normal distribution is used instead.
     """
     if degrees > _NEARLY_NORMAL:
         return NormalDist().cdf(t)
@@ -82,18 +83,19 @@ def student_quantile(probability: float, degrees: int) -> float:
 
 Interval = tuple[float, float]
 
-# A verdict for either side is wrong in one of this many cases, and never in one of fewer.
+# The test errs on each side in about 1 of CASES_A_SIDE cases. It never errs more often than in 1 of
+# FEWEST_CASES_A_SIDE cases.
 CASES_A_SIDE = 50
 FEWEST_CASES_A_SIDE = 40
 QUANTILE = 1 - 1 / CASES_A_SIDE
-# The largest number of cases to enumerate. Beyond it, the mean of that many numbers is normal
-# enough.
+# The largest numbers of pairs, and of ways to split, for which all cases are enumerated. With more,
+# the distribution of the mean is close enough to a normal distribution.
 MAX_PAIRS = 16
 MAX_DEALS = 200_000
 
 
 def pairs_suffice(pairs: int) -> bool:
-    """Return whether this many pairs give an interval.
+    """Return whether this many pairs are enough for an interval.
 
     The condition for n pairs is that 2 · (1/2)^n is at most 5 %. So at least 6 pairs are needed.
     """
@@ -101,28 +103,31 @@ def pairs_suffice(pairs: int) -> bool:
 
 
 def sides_suffice(first: int, second: int) -> bool:
-    """Return whether samples of these sizes give an interval.
+    """Return whether two samples with `first` and `second` values give an interval.
 
-    The condition is that 2 divided by the number of ways to split the numbers is at most 4 %.
+    Let n be the number of ways to split all values into two samples of these sizes. The condition
+    is that no sample is empty, and that 2/n is at most 4 %.
     """
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
 
 def paired_interval(differences: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval for the middle of the differences, one per pair; None for too few.
+    """Return the 95 % interval for the middle of the differences; None for fewer than 6 pairs.
+
+    differences: the difference of each pair.
 
     Let d_1 to d_n be the differences. Test the assumption that δ is the middle of their
-    symmetric distribution. If it is true, each d_i - δ is as likely as its negative, so all 2^n
-    choices of the signs are equally likely. Take a set S of the differences, and change the
+    symmetric distribution. If this is true, each d_i - δ is as likely as its negative, so all
+    2^n choices of the signs are equally likely. Take a set S of the differences, and change the
     signs of d_i - δ in S. The sum of all d_i - δ does not become smaller if Σ_S (d_i - δ) <= 0,
     that is, if mean(d_S) <= δ.
 
     On each side, the test may err in k of the 2^n choices (`_rank_of_pairs` returns k). One of
     them is the choice that changes no sign. So the test rejects δ as too small if at most k - 1
     non-empty sets have a mean of at most δ. The ends of the interval are therefore the k-th
-    smallest and the k-th largest mean of all 2^n - 1 non-empty sets (Hartigan 1969, "Using
-    subsample values as typical values", theorem 1). For more than `MAX_PAIRS` pairs, the result
-    is Student's interval.
+    smallest and the k-th largest mean of all 2^n - 1 non-empty sets. This is theorem 1 of
+    Hartigan 1969, "Using subsample values as typical values". For more than `MAX_PAIRS` pairs,
+    the result is Student's interval.
     """
     import numpy as np
 
@@ -133,7 +138,7 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
         mean, variance = mean_and_variance(differences)
         half = student_quantile(QUANTILE, count - 1) * math.sqrt(variance / count)
         return mean - half, mean + half
-    # In an order that the negatives of the differences have, too.
+    # Sorted by absolute value, so that differences with the opposite signs have the same order.
     sums, sizes = np.zeros(1), np.zeros(1)
     for difference in sorted(differences, key=abs):
         sums = np.concatenate((sums, sums + difference))
@@ -144,18 +149,21 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
 def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval | None:
     """Return the 95 % interval for the mean of the first sample minus the mean of the second.
 
-    Returns None for too few values. Let a_i be the numbers of the first sample, b_j those of the
-    second. Test the assumption that the difference is δ. If it is true, every way to split the
-    numbers a_i - δ and b_j into two samples is equally likely. Exchange a part S of the first
-    sample and an equally large part T of the second. The difference of the means does not become
-    smaller if mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the ends of the interval are the
-    k-th smallest and the k-th largest of all mean(a_S) - mean(b_T). Here k is the number of ways to
+    Returns None if the samples have too few values (see `sides_suffice`).
+
+    Let a_i be the numbers of the first sample, and b_j those of the second. Test the assumption
+    that the difference is δ. If this is true, every way to split the numbers a_i - δ and b_j into
+    two samples is equally likely. Exchange a part S of the first sample and an equally large part T
+    of the second. The difference of the means does not become smaller if
+    mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the ends of the interval are the k-th
+    smallest and the k-th largest of all mean(a_S) - mean(b_T). Here k is the number of ways to
     split, divided by 50 and rounded down.
 
-    This assumes that both samples have the same variance. If the smaller sample has a larger
-    variance, a permutation test errs too often (Romano 1990), but Welch's interval does not. If
-    both intervals exist, the result spans both, and errs no more often than either. For more than
-    `MAX_DEALS` ways to split, the result is Welch's interval.
+    This permutation test assumes that both samples have the same variance. If the smaller sample
+    has a larger variance, the test errs too often (Romano 1990), but Welch's interval does not.
+    Welch's interval exists if each sample has two values or more. If both intervals exist, the
+    result contains both, so it errs no more often than either of them. For more than `MAX_DEALS`
+    ways to split, the result is Welch's interval alone, if it exists.
     """
     import numpy as np
 
@@ -189,7 +197,7 @@ def welch_degrees(first: float, second: float, sizes: tuple[int, int]) -> int:
     first, second: the variances of the two means, each already divided by its sample's size. The
     result is rounded down, which makes the interval wider.
     """
-    # As parts of the whole, the squares of which are numbers to reckon with.
+    # Fractions of the sum, because the squares of very small variances would become 0.
     whole = first + second
     if not whole:
         return sum(sizes) - 2

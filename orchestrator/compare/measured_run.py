@@ -21,7 +21,7 @@ from orchestrator.store.recorded_runs import started_records
 from parsers.summary.launches import Configured
 from parsers.summary.warmup import Warmup
 
-# Parameters that follow from others, or do not matter for speed.
+# Parameters that can be computed from others, or that do not influence the speed.
 _NO_CHOICE = frozenset(
     [
         "cluster",
@@ -43,12 +43,13 @@ _NO_CHOICE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """The values that `compare` needs of a run and of its last attempt. Unknown values are None.
+    """The values of a run and of its last attempt that `compare` needs. Unknown values are None.
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
     warm-up; empty if the run did not complete. overflowed: whether every report after the warm-up
     includes a skipped update, so that there is no step time. place: the place in the block. nodes:
-    the names of the nodes. crowded: what else ran on this machine at the same time.
+    the names of the nodes. crowded: a text on how many ranks and other runs shared the cores of
+    this machine; None if the run was not crowded.
     """
 
     run_id: str
@@ -96,9 +97,9 @@ class MeasuredRun:
         """The settings that distinguish configurations, each as JSON text, by name.
 
         The cluster, the repeat and the time limit are left out. The seed is left out because it
-        does not change the amount of computation. Values that follow from other settings are also
-        left out. The global batch and the number of micro-batches are left out, because
-        `what_repeats_share` adds the global batch.
+        does not change the amount of computation. Values that can be computed from other settings
+        are also left out, e.g. the number of micro-batches. The global batch is left out because
+        `what_repeats_share` adds it.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
@@ -110,7 +111,7 @@ class MeasuredRun:
 
     @property
     def what_repeats_share(self) -> tuple[object, ...]:
-        """The settings and the global batch; runs of one configuration have equal ones."""
+        """The settings and the global batch: the same for all runs of one configuration."""
         return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
@@ -165,8 +166,8 @@ def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
     """Return the started runs of a campaign, as its results folder records them.
 
     warmup: the warm-up to leave out of the step times. The runs are sorted by label, because the
-    folder does not record the order of the campaign file; numbers in labels are sorted by size.
-    Raises UserError if the folder has no results of a campaign, or no runs.
+    folder does not record the order of the campaign file. Numbers in labels are sorted by size, so
+    that 2 comes before 10. Raises UserError if the folder contains no started run of a campaign.
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))

@@ -13,7 +13,7 @@ from orchestrator.compare.measured_run import MeasuredRun, crowded_lines, troubl
 from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
 from orchestrator.compare.variance_components import Component, components, pooled
 
-# Plans are made to detect a difference of this size.
+# The difference in speed for which `noise_sentences` computes how many runs are needed.
 _WANTED = 0.05
 _SHORT = Style(digits=2)
 
@@ -22,9 +22,9 @@ _SHORT = Style(digits=2)
 class NoiseSource:
     """A source of noise, e.g. the hours of the day, and how much it makes step times vary.
 
-    name: for JSON. title: for people. component: the variance that the source causes in the
-    logarithms of step times. sentence: what this variance means; if it is unknown, which runs are
-    needed to know it.
+    name: the name of the source in JSON. title: its name in tables and sentences. component: the
+    variance that the source causes in the logarithms of step times. sentence: explains what this
+    variance means; if the variance is unknown, explains which runs are needed to compute it.
     """
 
     name: str
@@ -43,8 +43,8 @@ class NoiseSource:
 class NoisePage:
     """The noise of a campaign by source: steps, runs, allocations, repeats, hours, nodes.
 
-    runs: the number of runs with a step time. troubled: the runs without a step time. crowded: one
-    sentence that names the crowded runs; empty if there are none.
+    runs: the number of runs with a step time. troubled: the runs without a step time. crowded:
+    contains one sentence with the names of the crowded runs; empty if there are none.
     """
 
     sources: tuple[NoiseSource, ...]
@@ -79,7 +79,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
         differences between groups.
         """
         if not of_run.degrees:
-            # Each run is an allocation, or might be.
+            # Each run has its own allocation, or an unknown one.
             return components(logs, kinds, groups)[0][0]
         return components(logs, kinds, groups, allocations)[0][0]
 
@@ -179,10 +179,10 @@ def noise_table(page: NoisePage) -> Table:
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield a sentence on each source of noise, and one on how many runs you need.
+    """Yield sentences on each source of noise, and on how many runs the user needs.
 
-    So many runs find a difference of 5 % in 8 of 10 cases. The last sentences are about the crowded
-    runs and the runs without a step time.
+    With this number of runs, `compare` finds a difference of 5 % in 8 of 10 cases. The last
+    sentences are about the crowded runs and the runs without a step time.
     """
     runs = counted(page.runs, "run")
     yield (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from orchestrator.common.errors import UserError
 from orchestrator.compare.measured_run import MeasuredRun
 
-# One of these must be the same on both sides; the first is preferred.
+# The runs of A and B must have the same value of one of these. The first one is preferred.
 _BATCHES = ("global_batch_size", "num_microbatches")
 
 
@@ -88,7 +88,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     if len(groups) < 2:
         raise UserError(f"--by {name}: all runs have the same value; choose another parameter")
     (_, baseline), *others = groups.items()
-    # A value that is not a setting follows from settings, and then differs with them.
+    # A value that is not a setting depends on settings. Then these settings may differ, too.
     is_choice = name in _BATCHES or any(name in run.choices for run in runs)
     asked = name if is_choice else None
     pairings: list[Pairing] = []
@@ -113,13 +113,15 @@ def matched(
     Also returns the labels of the configurations without a partner. runs: the runs of A.
     others: the runs of B. asked: the setting that the user wants to compare, or None.
 
-    If `asked` is None, the global batch or the number of micro-batches, the compared settings
-    are all settings without a common value in A and B. Otherwise only `asked` is compared. If
-    `asked` is None and each side has only one configuration, these two are always a pair.
+    The compared settings are usually all settings that have no common value in A and B. There
+    is one exception: if `asked` is a setting other than the global batch and the number of
+    micro-batches, only `asked` is compared. If `asked` is None, and A and B have one
+    configuration each, these two are always a pair.
 
-    Both configurations of a pair must have the same global batch. If that gives no pair at all,
-    they must have the same number of micro-batches instead. If `asked` is one of these two
-    sizes, both sizes may differ. Raises UserError if a configuration has several partners.
+    Both configurations of a pair must have the same global batch. If no pair has the same
+    global batch, both must have the same number of micro-batches instead. If `asked` is one of
+    these two sizes, both sizes may differ. Raises UserError if a configuration has several
+    partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -149,8 +151,8 @@ def matched(
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
     """Return the pairing with different names for A and B.
 
-    If both have the same name, `name=value` is added to each of the two. The value is that of the
-    parameter `name` on this side.
+    If A and B have the same name, `name=value` is added to both. The values are those of the
+    parameter `name` in A and in B.
     """
     if pairing.title != pairing.baseline:
         return pairing
@@ -185,9 +187,8 @@ def _all_partners(
     """Return each configuration of A with its possible partners in B.
 
     A partner differs only in the settings `differing`, and has the same global batch. If no
-    configuration has a partner by this rule, the number of micro-batches must be the same
-    instead of the global batch. If `differing` contains both these sizes, a partner may differ
-    in both.
+    configuration has such a partner, the number of micro-batches must be the same instead of
+    the global batch. If `differing` contains both these sizes, a partner may differ in both.
     """
     alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
     if differing.issuperset(_BATCHES):

@@ -25,8 +25,9 @@ class PastRun:
 
     started_at: the time of the start, in ISO 8601; the time of the end if the start is not known.
     allocation: the allocation in which the run was started. step_seconds: the median after the
-    warm-up, or the mean of all steps if the log has no times of single steps. crowded: what else
-    used this machine's cores. versions: the version of each software package in the log, by name.
+    warm-up, or the mean of all steps if the log has no times of single steps. crowded: a text on
+    how many ranks and other runs shared this machine's cores; None if the run was not crowded.
+    versions: the version of each software package in the log, by name.
     """
 
     campaign: str
@@ -67,7 +68,7 @@ def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
     """Find the completed runs of a configuration in all campaigns of a results folder.
 
     results: the folder. wanted: a run of the configuration. warmup: the warm-up to leave out of
-    every run, whatever the campaign files set. Rehearsals are not returned.
+    every run; the warm-ups in the campaign files are ignored. Rehearsals are not returned.
     """
     same = configuration(wanted)
     completed_runs: list[PastRun] = []

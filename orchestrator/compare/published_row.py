@@ -15,7 +15,7 @@ from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.units import Quantity
 
 _WITH_LINE = re.compile(r"(?P<file>.+\.md):(?P<line>[0-9]+)")
-# A size is a label, 18B, more than a count.
+# Pages round the number of parameters to a label such as 18B.
 _SIZE_TOLERANCE = 0.1
 
 
@@ -28,8 +28,8 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
     """Pair the runs of each configuration with the row of a page that has the same sizes.
 
     Also returns the labels of the configurations for which the page has no such row. Raises
-    UserError if the page cannot be read, if no row fits any configuration, or if several rows fit a
-    configuration.
+    UserError if the page cannot be read, if no configuration has such a row, or if a configuration
+    has several such rows.
     """
     file, rows = _rows(path)
     pairings, alone, problems = [], [], []
@@ -90,9 +90,10 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return a text for each size in a published row that the runs of a configuration do not have.
+    """Return a text for each size that differs between a configuration and a published row.
 
-    Numbers of parameters count as different if they are more than 10 % apart.
+    Numbers of parameters count as different if they are more than 10 % apart. A size that the
+    configuration or the row lacks is ignored.
     """
     pairings = []
     for meaning, number in row.numbers.items():

@@ -12,9 +12,9 @@ from orchestrator.compare.intervals import (
     welch_degrees,
 )
 
-# How often a plan is to find a difference that is there.
+# The probability with which the planned number of runs must find an existing difference.
 POWER = 0.8
-# More runs than that are as good as none to plan for.
+# Nobody can start more runs than this, so a larger number is not returned.
 MOST_RUNS = 10**6
 
 
@@ -22,10 +22,10 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
     """Return how many more pairs give a verdict, and whether this number is the minimum.
 
     differences: the difference of each pair measured so far. Any verdict needs at least 6
-    pairs, so the minimum is the number of pairs that are missing until there are 6. It is the
-    result if the measured difference needs no more pairs than that. It is also the result if
-    there are fewer than two pairs, or if the mean difference is within one standard error of
-    zero.
+    pairs, so the minimum is the number of pairs that are missing until there are 6. The
+    function returns the minimum if the measured difference needs no more pairs than that. It
+    also returns the minimum if there are fewer than two pairs, or if the mean difference is
+    within one standard error of zero.
 
     The number is None if it exceeds `MOST_RUNS`. It is also None if the mean difference is
     within one standard error of zero and there are at least 6 pairs.
@@ -52,10 +52,10 @@ def more_units(
     runs; if not, only A gets more units.
 
     The minimum is how many more units any verdict needs; it is 0 if there are already enough.
-    Only the minimum is known if A or B has fewer than two units, or if the difference is within
-    one standard error of zero. Then the returned number is the minimum, or None if the minimum
-    is 0, because then nothing is known. The number is also None if it exceeds
-    `MOST_RUNS`, or if no number of units gives a verdict.
+    Only the minimum can be computed if A or B has fewer than two units. The same is true if the
+    difference is within one standard error of zero. In these cases, the function returns the
+    minimum, or None if the minimum is 0, because 0 more units give no verdict. The number is
+    also None if it exceeds `MOST_RUNS`, or if no number of units gives a verdict.
     """
     sizes = len(logs), len(other_logs)
 
@@ -78,7 +78,7 @@ def more_units(
 
 
 def blocks_to_find(part: float, spread: float) -> int:
-    """Return how many blocks A B B A are needed to find a difference in speed of this size.
+    """Return how many blocks A B B A are needed to find a difference in speed.
 
     part: the difference as a part of the speed, e.g. 0.05 for 5 %. spread: the standard deviation s
     of the logarithms of step times within an allocation. In each block, the mean of two runs of A
@@ -94,7 +94,7 @@ def blocks_to_find(part: float, spread: float) -> int:
 
 
 def runs_to_find(part: float, spread: float) -> int:
-    """Return how many runs per side are needed to find a difference in speed of this size.
+    """Return how many runs per side are needed to find a difference in speed.
 
     Each run is in a separate allocation. part: the difference as a part of the speed, e.g. 0.05 for
     5 %. spread: the standard deviation of the logarithms of step times over all allocations.
@@ -111,8 +111,8 @@ def runs_to_find(part: float, spread: float) -> int:
 def _counts() -> Iterator[int]:
     """Yield the numbers of runs or blocks to try: 2, 3 and so on, without end.
 
-    From 100 on, some integers are skipped to save time. A number is at most 2 % larger than the
-    number before it.
+    Above 100, some integers are skipped to save time. There, each number is at most 2 % larger than
+    the one before it.
     """
     count = 2
     while True:
@@ -137,9 +137,11 @@ def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int 
 
     least: the minimum, i.e. how many more any verdict needs. would_tell: a function that
     returns whether a given number is enough; None if the measured difference is within one
-    standard error of zero. If `would_tell` is None, the result is the minimum, or None if the
-    minimum is 0. Otherwise the result is the smallest number above 0 that is enough, or None if
-    this number exceeds `MOST_RUNS`.
+    standard error of zero.
+
+    If `would_tell` is None, the returned number is the minimum, or None if the minimum is 0.
+    Otherwise it is the smallest number that is enough: at least the minimum, and at least 1. It
+    is None if this number exceeds `MOST_RUNS`.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

@@ -15,10 +15,11 @@ from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_ti
 
 _RATIO = Style(digits=4)
 _SHORT = Style(digits=2)
-# Two runs of each are on different sides by chance in a third of all cases; three in a tenth.
+# By chance, all runs of A are faster or all are slower than all runs of B: with 2 runs each in 33 %
+# of cases, with 3 runs each in 10 %.
 _FEWEST_APART = 3
 _FEWEST_BLOCKS = next(count for count in range(2, 100) if pairs_suffice(count))
-# Nobody runs more blocks than that for a comparison, or asks for a smaller difference.
+# Users do not run more blocks than this for a comparison, and smaller differences do not matter.
 _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 
 
@@ -104,7 +105,8 @@ def verdict_table(comparisons: Sequence[Compared]) -> Table:
 def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
     """Return the sentences of several comparisons, with an empty line before each comparison.
 
-    Sentences that apply to all comparisons follow once, at the end.
+    If there are several comparisons, a sentence that is the same for all of them is returned only
+    once, at the end.
     """
     each = [list(comparison_sentences(compared)) for compared in comparisons]
     shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
@@ -117,8 +119,9 @@ def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
 def comparison_sentences(compared: Compared) -> Iterator[str]:
     """Yield the sentences of one comparison.
 
-    They are about the verdict and how reliable it is; if there is no verdict, what it needs.
-    They are also about how A and B differ, the crowded runs, and the runs without a step time.
+    They are about the verdict and how reliable it is. If there is no verdict, they are about the
+    runs that a verdict needs. They are also about the settings in which A and B differ, the crowded
+    runs, and the runs without a step time.
     """
     yield _verdict(compared)
     if compared.is_measured:
@@ -174,7 +177,10 @@ def _basis(compared: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """Yield a sentence if the runs have several seeds, because they count as one configuration."""
+    """Yield a sentence with the seeds, if there are several.
+
+    The reason is that runs with different seeds count as one configuration.
+    """
     seeds_of_runs = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in seeds_of_runs if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -214,9 +220,12 @@ def _apart(compared: Compared) -> Iterator[str]:
 def _remedy(compared: Compared) -> Iterator[str]:
     """Yield a sentence on how many blocks A B B A are needed for a verdict.
 
-    Yields nothing if the user does not need this advice: there is a verdict already, all pairs
-    are from such blocks already, B is a published row, or separate runs would be cheaper. Also
-    yields nothing if the difference is at most 0.1 %, or needs more than `_MOST_BLOCKS` blocks.
+    Yields nothing in these cases:
+    - there is already a verdict;
+    - B is a published row, or A or B has no run with a speed;
+    - all pairs are already from such blocks;
+    - separate runs would be cheaper;
+    - the difference is at most 0.1 %, or more than `_MOST_BLOCKS` blocks would be needed.
     """
     result = compared.comparison
     if (
@@ -226,14 +235,14 @@ def _remedy(compared: Compared) -> Iterator[str]:
     ):
         return
     if result.paired and result.balanced == result.units[0]:
-        # The verdict names how many more of these blocks would suffice.
+        # The sentence on the verdict already contains how many more of these blocks are needed.
         return
     part = math.expm1(abs(math.log(result.ratio)))
     blocks = _FEWEST_BLOCKS if part > _LEAST_PART else None
     spread = _spread(compared)
     if blocks and spread:
         blocks = max(blocks, blocks_to_find(part, spread))
-    # A block has two runs of each.
+    # A block has two runs of A and two runs of B.
     cheaper = blocks and (result.paired or result.more is None or 2 * blocks < result.more)
     if blocks and blocks <= _MOST_BLOCKS and (cheaper or result.least):
         yield (
@@ -243,9 +252,9 @@ def _remedy(compared: Compared) -> Iterator[str]:
 
 
 def _spread(compared: Compared) -> float | None:
-    """Return the standard deviation of the logarithms of step times around the mean of each side.
+    """Return the standard deviation of the logarithms of step times within A and within B, pooled.
 
-    It is pooled over A and B. Returns None if no side has two runs.
+    Returns None if both A and B have fewer than two runs with a step time.
     """
     squares, degrees = 0.0, 0
     for side in (compared.pairing.runs, compared.pairing.others):

@@ -37,8 +37,8 @@ def components(
     Biometrics 9, 1953): the nested analysis of variance for groups of different sizes. The
     model has one column per configuration and one column per group of each factor. Let y be the
     values. Let Q_j be an orthonormal basis of the columns of the configurations and of factors
-    1 to j, and r_j the number of columns in Q_j. Factor j explains, in addition to the factors
-    before it, the sum of squares SS_j = |Q_j'y|² - |Q_(j-1)'y|². Its expected value is
+    1 to j. Let r_j be the number of columns in Q_j. In addition to the factors before it,
+    factor j explains the sum of squares SS_j = |Q_j'y|² - |Q_(j-1)'y|². Its expected value is
 
         E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²).
 

@@ -28,7 +28,7 @@ from orchestrator.compare.intervals import (
 )
 from orchestrator.compare.sample_size import more_pairs, more_units
 
-# A ratio that is off by no more has been rounded.
+# An interval that is closer to zero than this can come from rounding, so it gives no verdict.
 _ROUNDING = 1e-9
 
 
@@ -57,7 +57,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The speed of A relative to B. A value that the runs do not show is None.
+    """The speed of A relative to B. A value that cannot be computed from the runs is None.
 
     runs: the number of runs of A and of B, used or not. left_out: how many of these are not used.
         If paired, these are runs without a run of the other side in their block or allocation. If
@@ -68,12 +68,13 @@ class Comparison:
     allocations: how many allocations contain the units.
     balanced: in how many pairs a drift at a constant pace cancels, because A and B have the same
         mean place.
-    ratio: speed of A over speed of B; low, high: its 95 % interval.
+    ratio: the speed of A divided by the speed of B. low, high: the ends of its 95 % interval.
     more: how many more pairs, or more units of each side, give a verdict with a probability of
         80 %. This assumes that the true difference is as large as the measured one. None if there
         is a verdict already, or if `more_pairs` or `more_units` returns no number.
     least: whether `more` is only the minimum that any verdict needs.
-    gain: how many times larger the variance of the difference would be without pairs.
+    gain: how many times larger the variance of the difference would be without pairs. None if not
+        paired, with fewer than two pairs, or if all pairs have the same difference.
     """
 
     runs: tuple[int, int]
@@ -100,7 +101,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """The runs of A, or of B, in one block or allocation, as one number of a comparison.
+    """The mean speed of the runs of A, or of B, in one block or allocation.
 
     log_speed: the mean of the logarithms of speed. place: the mean place; None if a place is not
     known. runs: the number of runs.
@@ -117,9 +118,10 @@ def compare_timings(
 ) -> Comparison:
     """Compare the speeds of the runs of A (`first`) with those of the runs of B (`second`).
 
-    Runs are compared in pairs if there are enough pairs for a verdict, or if there are pairs and
-    comparing without pairs cannot give a verdict. This depends on the number of runs and on their
-    allocations, never on their speed. repeatable: whether B can have more runs.
+    If there are enough pairs for a verdict, the runs are compared in pairs. If there are fewer
+    pairs, they are used only if a comparison without pairs cannot give a verdict, either. This
+    choice depends on the number of runs and on their allocations. It never depends on their speeds,
+    because then chance would lead to more wrong verdicts. repeatable: whether B can have more runs.
     """
     pairs = _pairs(first, second)
     shared = {unit.allocation for pair in pairs for unit in pair}
@@ -208,8 +210,8 @@ def _verdict(interval: Interval | None) -> Verdict:
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
     """Return the runs grouped by allocation or, with `by_block`, by block within an allocation.
 
-    Runs of an allocation without a block form one group. A run whose allocation is not known
-    forms its own group.
+    All runs of an allocation that are in no block form one group. A run whose allocation is not
+    known forms its own group.
     """
     groups: dict[object, list[Timing]] = {}
     for index, timing in enumerate(timings):
@@ -229,10 +231,10 @@ def _unit(runs: Sequence[Timing]) -> _Unit:
 def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
     """Return a pair (A, B) for every block in which both A and B have runs.
 
-    Each side of a pair is the mean of its runs. Runs of an allocation without a block are
-    paired as one block. The speed that a block's runs share cancels in the difference of the
-    two means. In the order A B B A, a drift by d per place also cancels: it moves the mean of A
-    by (0 + 3d)/2 and the mean of B by (d + 2d)/2, which is the same.
+    Each side of a pair is the mean of its runs. The runs of an allocation that are in no block
+    count as one block. The speed that all runs of a block share cancels in the difference of the
+    two means. In the order A B B A, a drift by d per place also cancels. It moves the mean of A
+    by (0 + 3d)/2, and the mean of B by (d + 2d)/2. Both are 1.5d.
     """
     others = {
         (runs[0].allocation, runs[0].block): runs

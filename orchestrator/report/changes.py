@@ -16,9 +16,10 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs`; add to a run's cells how they differ from its partner's cells.
+    """Return a table that also shows how the values of each run differ from those of its partner.
 
-    The cells of a run stay as they are if its partner has no row in the table.
+    table: the table without these differences. runs: the run of each row, in the same order. If the
+    partner of a run has no row in the table, nothing is added to the run's row.
     """
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
@@ -33,10 +34,11 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return the text of a cell that shows how a number differs from `base`, e.g. `(↓31.3%)`.
+    """Return a text for a cell: how much its number differs from another, e.g. `(↓31.3%)`.
 
-    text, base: the two numbers as the table shows them. The change is computed from these
-    rounded numbers, so that readers who check it get the same result.
+    text: the number as the table shows it. base: the other number as the table shows it. The
+    difference is computed from these rounded numbers, so that readers who check it get the same
+    result.
     difference: whether to show the difference before the percentage, e.g. `(-1754,↓31.3%)`.
     Returns None if one text is not a number, or if `base` is zero.
     """

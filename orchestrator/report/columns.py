@@ -65,7 +65,8 @@ def _of_peak(tflops: float | None, peak: Figure | None) -> float | None:
 
 _SHORT = Style(digits=3)
 
-# Shown where they differ between the runs of a campaign, or a framework names them its own.
+# Each is shown if its values differ between the runs of a campaign. A framework may replace it by
+# a column of the same name.
 _VARYING: tuple[Column[Run], ...] = (
     run_columns.FRAMEWORK,
     run_columns.MODEL,
@@ -146,9 +147,9 @@ _ENDED: tuple[Column[Collected], ...] = (
     ),
     Column("ended", "outcome", ended),
 )
-# In the table of a campaign that has such runs.
+# This column is shown if a campaign has crowded runs.
 _CROWDED: Column[Collected] = Column("crowded", "crowded", lambda run: run.crowded)
-# Known for a run whose program reports no steps.
+# Columns that have values even if the program reports no steps.
 _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
@@ -295,10 +296,10 @@ def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 
 
 def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of MFU, HFU, and tokens per second and GPU; none if no run has an MFU.
+    """Return the columns with MFU, HFU and tokens per second per GPU.
 
-    The column of HFU is left out if the HFU of every run is equal to its MFU, i.e. if no run
-    recomputes activations.
+    The column with HFU is left out if the HFU of every run is equal to its MFU, i.e. if no run
+    recomputes activations. Returns no columns if no run has an MFU.
     """
     columns: list[Column[Collected]] = [
         Column("MFU %", "mfu_percent", lambda run: _percent(mfu(campaign, run)), _SHORT)
@@ -331,9 +332,10 @@ def _percent(part: float | None) -> float | None:
 
 
 def tokens_per_gpu(run: Collected) -> float | None:
-    """Return tokens per second per GPU at the median step time, or else at the mean step time.
+    """Return the tokens per second per GPU, computed from the median step time.
 
-    Returns None without a step time, or if the model or the global batch is not known.
+    If the median is not known, the mean step time is used. Returns None if both are not known, or
+    if the model or the global batch is not known.
     """
     planned, summary = run.planned.run, run.summary
     seconds = summary.step_seconds_median or summary.step_seconds_mean

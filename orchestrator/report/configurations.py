@@ -19,7 +19,7 @@ from orchestrator.report.sort_and_filter import sorted_report
 # Commands take the beginning of an id.
 _LEAST_ID = 4
 _RANGE_STYLE = Style(digits=3)
-# The range is of the first of these that the table has.
+# The range is shown for the first of these columns that the table has.
 _RANGED = ("tflops_per_gpu", "step_seconds_median", "running_samples_per_second")
 # The parameters in which the runs of one configuration differ.
 _OF_ONE_RUN = frozenset({"seed", "repeat"})
@@ -71,13 +71,14 @@ def report_for_people(
     singly: bool = False,
     by: str | None = None,
 ) -> Report:
-    """Return a report for reading: a row for each configuration, with the ids of its runs.
+    """Return a report that people can read quickly: one row per configuration, with its run ids.
 
-    A row of several runs has the medians of the completed runs. For one column, usually the TFLOPs,
-    it also has the lowest and the highest value.
+    A row for several runs contains the medians of the completed runs. For one column, usually the
+    TFLOPs, the row also contains the lowest and the highest value.
 
-    singly: whether each run has its own row.
-    by: the columns by which the user sorts; `report` is already sorted by them.
+    singly: whether to show each run in its own row.
+    by: the columns by which the user sorts; `report` is already sorted by them. If the user sorts
+    by seed or repeat, each run also gets its own row.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
@@ -126,7 +127,7 @@ def combined_table(
 ) -> Table:
     """Return a table with a row for each configuration.
 
-    groups: the configurations. ids: the short form of each run's id.
+    groups: the configurations. ids: the short form of each run's id, by the full id.
     """
     every = [run for group in groups for run in group.runs]
     first = [group.runs[0] for group in groups]
@@ -169,8 +170,8 @@ def _combined(column: Column[Collected]) -> Column[Configuration]:
 def _middle(column: Column[Collected], group: Configuration) -> Cell:
     """Return the cell of a configuration in a column: the median of its runs' numbers.
 
-    Only the runs in `group.measured` count. If not all their cells are numbers, return the
-    value that all these cells share, or None if they differ.
+    Only the known cells of the runs in `group.measured` are used. If some of these cells are not
+    numbers, the result is the value that all cells have in common, or None if they differ.
     """
     cells = [cell for run in group.measured if (cell := column.value(run)) is not None]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]

@@ -9,7 +9,7 @@ from orchestrator.collect.collected import Collected
 from orchestrator.report.configurations import Configuration, configurations
 from orchestrator.report.report import Report, json_number, run_values
 
-# The numbers of runs that a configuration has the median, the lowest and the highest of.
+# For each of these numbers, a configuration has the median, the lowest and the highest value.
 _COMBINED = (
     "tflops_per_gpu",
     "model_tflops_per_gpu",
@@ -35,8 +35,8 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
 def _record(group: Configuration, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return a configuration as a JSON object.
 
-    It contains the ids of the runs, and medians and ranges over the completed runs, or else over
-    all runs.
+    It contains the ids of the runs. It also contains the medians and ranges of their numbers. These
+    are computed from the completed runs, or from all runs if no run completed.
 
     rows: the values of each run, by its id.
     """

@@ -30,7 +30,7 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
             len(silent), ("log of a completed run contains"), "logs of completed runs contain"
         )
         yield f"{logs} no step: {_labels(silent)}"
-    # A program that times its run as a whole needs none.
+    # If a program measures the time of the whole run, the run needs no report after the warm-up.
     timeless = [run for run in logged if run.reports and run.summary.step_seconds_mean is None]
     overflowed = [run for run in timeless if run.summary.skipped_reports]
     if overflowed:

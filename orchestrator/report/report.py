@@ -96,18 +96,18 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 
     The index of the first group is left out, because a blank row is only shown between
     groups. The rows of a group are adjacent and have the same value in one column, e.g. in
-    `model`. Only the leftmost `columns` columns are tried. The first one that meets all
-    these conditions is used:
+    `model`. The function chooses the first of the leftmost `columns` columns that satisfies
+    all these conditions:
     - it has at least two different values;
     - all rows with the same value are adjacent;
     - at least half of the groups have several rows.
-    If no column meets the conditions, the table has no groups.
+    If no column satisfies the conditions, the table has no groups, and the result is empty.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)
         values = [value for value, _ in groupby(row[column] for row in table.rows)]
         of_one_row = sum(size == 1 for size in sizes.values())
-        # As many groups as values: none comes back after another.
+        # There are as many groups as values. So no value comes back after another value.
         if 1 < len(values) == len(sizes) >= 2 * of_one_row:
             return frozenset(accumulate(sizes[value] for value in values[:-1]))
     return frozenset()
@@ -143,13 +143,14 @@ def table_markdown(report: Report) -> str:
 def run_values(
     campaign: Campaign, report: Report, runs: Sequence[Collected]
 ) -> list[dict[str, Any]]:
-    """Return all named values of every run: its cells, its sizes, and how it ended."""
+    """Return one object per run with all its values by name: cells, sizes, and how it ended."""
     return [
         {
             "run_id": run.planned.run_id,
             "label": run.planned.label,
             **row,
-            # Over what the table shows of them: a size is the same value everywhere.
+            # These replace the sizes in the table's row, so that a size has the same value
+            # everywhere.
             **sizes(run.planned.run),
             "state": run.state,
             "outcome": run.outcome,
@@ -176,9 +177,9 @@ def _end_in_log(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield parts of the line below the table, for programs that report steps.
+    """Yield the parts of the line below the table that are for programs that report steps.
 
-    They explain e.g. how TFLOPs were computed, and which reports were left out.
+    The parts explain e.g. how TFLOPs were computed, and which reports were left out.
     """
     there = common_names(runs)
     described = any(_is_described(run) for run in runs)

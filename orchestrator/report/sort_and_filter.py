@@ -71,7 +71,7 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
     keys = [key.strip() for key in written.split(",")]
     columns = [_column(table, key.removeprefix("-")) for key in keys]
     sorted_rows = list(order)
-    # A sort keeps the order of what is equal, so the column that goes first is sorted by last.
+    # A sort keeps the order of equal rows. So the first column is used last.
     for key, column in reversed(list(zip(keys, columns, strict=True))):
         cells = {row: table.rows[row][column] for row in sorted_rows}
         rows_with_value = [row for row in sorted_rows if _is_known(cells[row])]
@@ -81,7 +81,7 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
 
 
 def _column(table: Table, wanted: str) -> int:
-    """Return the index of the column with a name or title; upper and lower case are the same.
+    """Return the index of the column whose name or title is `wanted`; case does not matter.
 
     Raises UserError if there is no such column.
     """
@@ -98,14 +98,14 @@ def _is_known(cell: Cell) -> bool:
 
 
 def _rank(cell: Cell) -> tuple[bool, float, str]:
-    """Return a sort key for a cell, by which numbers come before texts."""
+    """Return a sort key for a cell. In ascending order, numbers come before texts."""
     return (True, 0, cell) if isinstance(cell, str) else (False, cell or 0, "")
 
 
 def _taken(table: Table, order: Sequence[int]) -> Table:
-    """Return the table with only the rows in `order`, without blank rows between groups.
+    """Return a table with only the rows in `order`, without blank rows between groups.
 
-    order: the indices of the rows, in the order of the result.
+    order: the indices of the rows in `table`, in the order in which the new table shows them.
     """
     rows = {old: new for new, old in enumerate(order)}
     changes = {

@@ -18,15 +18,15 @@ from orchestrator.report.report import Report
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16
 _NO_LIMIT = 10_000
-# Steps within a quarter of the fastest are drawn low.
+# The highest block is at least this part above the fastest step.
 _LEAST_SPAN = 0.25
 
 
 def show_report(report: Report, runs: Sequence[Collected]) -> None:
     """Print the table and the line below it to the terminal.
 
-    The text is the same as for a pipe, with color and fitted to the width. If each run has a row,
-    there is one more column, with the step times.
+    The text is the same as in a pipe, but it is colored and fitted to the width of the terminal. If
+    each run has its own row, the table has one more column, with the step times.
     """
     from rich.console import Console
     from rich.text import Text

@@ -12,7 +12,8 @@ _SETTLE_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _ENDING = "COMPLETING"
 _GOES_ON = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"})
-# The state of a run that was in progress, by the allocation's end. Any other end interrupts it.
+# The state of an active run when its allocation ends, by the final state of the allocation. After
+# any other final state, the state of the run is INTERRUPTED.
 _STATES = {"NODE_FAIL": "NODE_FAIL", "BOOT_FAIL": "NODE_FAIL", "PREEMPTED": "PREEMPTED"}
 _INTERRUPTED = "INTERRUPTED"
 # Messages of srun and slurmstepd when the allocation has ended.
@@ -28,8 +29,8 @@ _GONE = re.compile(
 class Standing:
     """The state of an allocation.
 
-    state: None while the allocation runs or waits. If it is ending or has ended, Slurm's word, e.g.
-    TIMEOUT. If Slurm no longer knows the job, "gone".
+    state: None while the allocation runs or waits. If the allocation is ending or has ended: its
+    state in Slurm's words, e.g. TIMEOUT, or "gone" if Slurm no longer knows the job.
     seconds_left: the time until the allocation's time limit; None if it has no limit, or if `state`
     is set.
     """
@@ -56,9 +57,9 @@ def interrupted_by_end(job_id: str, log: str) -> str | None:
     The state is NODE_FAIL, PREEMPTED, or INTERRUPTED for any other end. Returns None if the
     allocation has not ended.
 
-    log: the last lines of the run's log. They are used only if Slurm gives no answer, or if
-    the allocation still runs but has no time left. Then the allocation counts as ended if
-    the log contains a message of Slurm about its end.
+    log: the last lines of the run's log. They are used in two cases: Slurm gives no answer, or
+    the allocation still runs but has no time left. In these cases, the allocation counts as
+    ended if the log contains a message of Slurm about its end.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

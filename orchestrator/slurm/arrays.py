@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-# Lines by which a script describes itself. They ask for no resources.
+# Options of #SBATCH lines that do not request resources: each run has its own values.
 _OWN = ("--job-name=", "--comment=", "--output=")
 
 
@@ -61,11 +61,11 @@ def batches(
     arrays: bool = True,
     places: Mapping[str, Place] | None = None,
 ) -> Iterator[list[Script]]:
-    """Group the scripts that one call of sbatch can submit; yield each group.
+    """Group scripts so that one call of sbatch can submit each group; yield the groups.
 
-    All scripts of a group request the same resources. Their runs wait for tasks of one earlier
-    job, or none of them waits. A group has at most `max_array_size` scripts, or one script if
-    `arrays` is false.
+    All scripts of a group request the same resources. Either their runs wait for tasks of the same
+    earlier job, or no run of the group waits. A group has at most `max_array_size` scripts, or one
+    script if `arrays` is false.
     places: the job or array task of each run that other runs wait for, by run id.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.slurm.arrays import directives
 
-# How long a job waits to learn the fate of its batch before it ends.
+# The longest time that a job waits for the renamed script. After this time, it ends without a run.
 _PATIENCE_SECONDS = 60
 _BODY = """\
 # teralog wrote this script. It starts job.sh, the job script of the run, unchanged.
@@ -75,8 +75,8 @@ def batch_script(script: str, batch: Path, attempt: Path | None = None) -> str:
     script: the job script of one of the runs; its #SBATCH lines are used.
     batch: the folder of the batch of runs.
     attempt: the folder of the attempt if the batch has a single run; None for an array.
-    For an array, the folder `batch` contains one link per task: its name is the task's index, and
-    its target is the folder of the task's attempt.
+    For an array, the folder `batch` contains one link per task. The name of the link is the task's
+    index, and its target is the folder of the task's attempt.
     """
     folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
     body = _BODY.format(

@@ -25,20 +25,21 @@ from orchestrator.store.job_state import JobState
 
 # The time limit of a query, unless the user sets a longer one.
 QUERY_SECONDS = 5.0
-# scancel may have to end thousands of jobs. It is not stopped halfway if the daemon answers.
+# scancel may have to end thousands of jobs, so it gets more time than a query.
 _SCANCEL_SECONDS = 60.0
 # How long a daemon that gave no answer is not asked again.
 _REST_SECONDS = 5.0
-# While the controller is away, sbatch keeps trying for longer than a user would wait.
+# The time limit of sbatch. If the controller does not answer, sbatch itself would try for longer
+# than a user wants to wait.
 SBATCH_SECONDS = 120
 # Slurm's own default for MaxArraySize.
 DEFAULT_ARRAY_SIZE = 1001
 
-# The ids in one command line; far below any limit on its length.
+# The largest number of ids in one command line, far below any limit on the length of the line.
 _IDS_A_CALL = 2000
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 _SBATCH, _DEBUG = "SBATCH_", "SBATCH_DEBUG"
-# Many users set it once, for all their jobs. A profile may leave it out.
+# Many users set this variable once for all their jobs, so a profile need not contain the account.
 SBATCH_ACCOUNT = "SBATCH_ACCOUNT"
 _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
 # Other users may have jobs of the same name.
@@ -64,8 +65,8 @@ class SlurmAnswer:
     states: the states of the jobs, by job id.
     names: the names of the jobs in the answer.
     silences: a problem for each command that gave no answer.
-    complete: whether a job without a state in this answer is unknown to Slurm. If false, Slurm may
-    know the job.
+    complete: whether the answer contains every wanted job that Slurm knows. If it is false, Slurm
+    may know more jobs.
     """
 
     states: dict[str, JobState]
@@ -79,8 +80,8 @@ class Patience:
     """The time limit of queries to Slurm, and the daemons of Slurm that gave no answer.
 
     seconds: the time limit of one query.
-    silent: a mapping from the name of each daemon that gave no answer to a pair: a time, and the
-    problem. Until that time (of `time.monotonic`), teralog does not ask the daemon again.
+    silent: the daemons that gave no answer, by name. The value is a pair: the time (of
+    `time.monotonic`) until which teralog does not ask the daemon again, and the problem.
     """
 
     seconds: float = QUERY_SECONDS
@@ -91,7 +92,7 @@ class Patience:
         self.seconds, self.silent = seconds, {}
 
 
-# One object per process: a command has one user, who waits for it.
+# One object per process, because a process runs one command for one user.
 patience = Patience()
 
 
@@ -150,8 +151,9 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Sl
 
     squeue is asked if sacct gives no answer or may be out of date. scontrol is asked if squeue
     fails, e.g. because a site's wrapper refuses squeue's options.
-    names: the names of the wanted jobs; None for any name. A job with an id in `job_ids` but
-    another name is ignored: after a cluster is set up again, job ids begin at 1 again.
+    names: the names of the wanted jobs; None for any name. A job that has one of the ids but
+    another name is ignored. Such a job exists if the cluster was set up again, because then
+    job ids begin at 1 again.
     """
     if not job_ids:
         return SlurmAnswer({}, frozenset(), (), complete=True)
@@ -180,7 +182,7 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Sl
 def _sacct(
     jobs: Sequence[str], names: Collection[str] | None
 ) -> tuple[dict[str, JobState], tuple[str, ...]]:
-    # Text after -X and -P: one line per job, none for its steps, nothing cut off.
+    # -X: one line per job, and no lines for its steps. -P: no value is cut off.
     command = ("sacct", "-X", "-P", "-n", "--duplicates", "-o", ",".join(SACCT_FIELDS), "-j")
     states: dict[str, JobState] = {}
     for some in _parts(jobs):
@@ -215,7 +217,7 @@ def _squeue(*which: str) -> Answer:
 
 
 def find(name: str, since: str) -> str | None:
-    """Return the id of this user's job with a name, or None if Slurm reports no such job.
+    """Return the id of this user's job named `name`, or None if Slurm reports no such job.
 
     squeue is asked first. If it knows no job with this name, sacct is asked. Raises
     SilenceError if squeue gives no answer; a missing answer of sacct counts as no job. Jobs
@@ -254,9 +256,10 @@ def queued_ids(names: Sequence[str]) -> list[str]:
 
 
 def show_job(job_id: str) -> dict[str, str] | None:
-    """Return what `scontrol show job` prints about a job, by field; None if Slurm has forgotten it.
+    """Return the fields that `scontrol show job` prints about a job: values by field name.
 
-    A value is cut off at its first space. Raises SilenceError if Slurm gives no answer.
+    A value is cut off at its first space. Returns None if Slurm no longer knows the job. Raises
+    SilenceError if Slurm gives no answer.
     """
     # The last task of an array has the array's own id. For that id scontrol prints all tasks.
     answer = _ask(("scontrol", "--oneliner", "show", "job", job_id))
@@ -274,19 +277,19 @@ def show_job(job_id: str) -> dict[str, str] | None:
 def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     """Cancel jobs and array tasks; with `state`, only those that are in this state.
 
-    Raises SilenceError if Slurm gives no answer.
+    Jobs that have already ended are ignored. Raises SilenceError if Slurm gives no answer.
     """
     options = () if state is None else (f"--state={state}",)
     for some in _parts(compact_ids(job_ids)):
         limit = max(patience.seconds, _SCANCEL_SECONDS)
         answer = _ask(("scancel", *options, *some), limit)
-        # That a job has ended meanwhile is not an error.
+        # It is not an error if a job has already ended.
         if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
             raise SilenceError(answer.problem)
 
 
 def requeue_job(job_id: str) -> None:
-    """Let Slurm end a job or an array task, and start it again.
+    """Make Slurm end a job or an array task, and start it again.
 
     Raises SilenceError with Slurm's message if Slurm refuses.
     """

@@ -28,9 +28,9 @@ class RefusedError(Exception):
 
     @property
     def limit(self) -> str | None:
-        """The name of the reached limit on submitted jobs; None if sbatch names no limit.
+        """The name of the limit on submitted jobs that was reached, e.g. AssocMaxSubmitJobLimit.
 
-        For example, AssocMaxSubmitJobLimit.
+        None if sbatch's message does not contain the name of such a limit.
         """
         names = _LIMIT.findall(str(self))
         return next((name for name in names if "SubmitJob" in name), None)
@@ -44,7 +44,7 @@ class RefusedError(Exception):
         """
         if _LIMIT.search(str(self)):
             return self.limit is not None
-        # Older versions do not name the limit, and print the same for a time limit.
+        # Older versions print this text without a name, also if the time limit is too long.
         return "job submit limit" in str(self)
 
 
@@ -77,7 +77,7 @@ class ScriptExecutor(SlurmExecutor):
         """Test how large an array Slurm accepts now; submit nothing.
 
         Returns a pair: how many of the array's tasks Slurm accepts, and the error with which Slurm
-        refused the whole array (None if it accepts all tasks).
+        refused the whole array. The error is None if Slurm accepts all tasks.
         runs: the number of tasks of the whole array.
         Only limits on submitted jobs are tested. Slurm may still refuse the array for another
         reason when it is submitted.

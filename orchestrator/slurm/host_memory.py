@@ -13,7 +13,7 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)")
 
 
 def amount_gib(text: str) -> float | None:
-    """Convert an amount of memory as Slurm writes it to GiB; None for any other text.
+    """Convert an amount of memory in Slurm's notation, e.g. 512M, to GiB; None for other text.
 
     Without a unit, the amount is in MiB, as for sbatch.
     """
@@ -42,9 +42,9 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
 
 
 def asked_memory(script: str) -> str | None:
-    """Return the memory per node that a job script requests with --mem, as written there, e.g. 64G.
+    """Return the memory per node that a job script requests, as in its line with --mem, e.g. 64G.
 
-    Returns None if the script has no such line.
+    Returns None if the script has no line with --mem.
     """
     requests = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
     return requests[-1] if requests else None
@@ -53,8 +53,9 @@ def asked_memory(script: str) -> str | None:
 def memory_line(used_gib: float | None, asked: str | None) -> str:
     """Return advice after a job exceeded its host memory: how much memory to request, and why.
 
-    If the job had all memory of its nodes, the advice is to use nodes with more memory.
-    used_gib: the measured peak per node. asked: the memory per node that the job requested.
+    If the job requested all memory of its nodes, the advice is to use nodes with more memory.
+    used_gib: the measured peak per node. asked: the memory per node that the job requested, in
+    Slurm's notation; `0` means all memory.
     """
     granted = amount_gib(asked) if asked else None
     details = [f"asked for {asked}"] if granted else []

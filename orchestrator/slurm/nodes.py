@@ -27,8 +27,8 @@ _HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+
 class Node:
     """The resources that a job has on a node.
 
-    cores: the number of whole cores, because Slurm gives only whole cores to job steps.
-    cpus_per_core: how many CPUs Slurm counts per core. memory_mib: 0 if Slurm does not manage
+    cores: the number of whole cores, because a job step always gets whole cores. cpus_per_core: how
+    many CPUs Slurm counts per core. memory_mib: the memory in MiB; 0 if Slurm does not manage
     memory.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from orchestrator.common.text import counted, printable
 
-# The first pattern that matches the start of a reason counts.
+# Pairs of a pattern and a meaning. The first pattern that matches the start of a reason is used.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Priority", "jobs with a higher priority go first; nothing to do"),
     ("Resources", "no suitable nodes are free; the job starts when some are"),
@@ -140,7 +140,8 @@ def meaning(reason: str) -> str:
 def reason_lines(reasons: Iterable[str]) -> list[str]:
     """Return a line for each reason why jobs wait, the most frequent reason first.
 
-    reasons: the reason of each waiting run. A line has the number of runs and what to do.
+    reasons: the reason of each waiting run. A line contains the reason, the number of runs that
+    wait for it, its meaning, and what to do.
     """
     counts = Counter(re.split(r"[,(]", reason)[0].strip() for reason in reasons)
     return [

@@ -5,15 +5,16 @@ from dataclasses import replace
 
 from orchestrator.store.job_state import JobState
 
-# For some seconds, accounting reports this state for a job that will be reported as waiting again.
+# If a job is requeued, accounting reports one of these states for some seconds, and then reports
+# that the job waits again.
 _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 
 
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
-    """Return `states`, and give each array task without a state the state of its whole array.
+    """Return `states`; each array task without its own state gets the state of its whole array.
 
     For example, if an array is cancelled, Slurm prints one line for all tasks that never started.
-    Each of these tasks gets the state of this line.
+    Each of these tasks gets the state in this line.
     job_ids: the ids of the jobs and array tasks whose states are wanted.
     """
     true_states = dict(states)
@@ -69,8 +70,8 @@ def _better(
         gone = not accounted.final and any(other.startswith(f"{job}_") for other in queue)
         return None if gone else accounted
     if not queued.final:
-        # The job goes on, perhaps after an end that accounting reported. An end that accounting has
-        # not reported will appear there soon, with more detail than in squeue.
+        # The job has not ended. If accounting reported an end, the job was requeued after it. If
+        # only squeue reports an end, accounting will report it soon, with more details.
         ended = accounted.seconds or 0.0 if accounted.final else 0.0
         return replace(queued, earlier_seconds=accounted.earlier_seconds + ended)
     return queued if accounted.of_rest and not queued.of_rest else accounted

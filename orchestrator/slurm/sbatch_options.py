@@ -65,8 +65,8 @@ def dependency(before: Sequence[Place]) -> str | None:
     """Return sbatch's --dependency for a batch of runs; None if the runs wait for no other run.
 
     before: for each run of the batch, the job or array task that must complete first. If the batch
-    has several runs, they wait for tasks of one earlier array: each task of the batch waits for the
-    task with the same index in that array.
+    has several runs, they wait for tasks of one earlier array. Each run waits for the task that has
+    the same index as its own task.
     """
     if not before:
         return None

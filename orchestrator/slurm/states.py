@@ -27,8 +27,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
     """Read sacct's lines, and return the state of each job, by the job's id.
 
-    A line contains the SACCT_FIELDS, with `|` between them. names: the names of the wanted jobs,
-    because earlier jobs may have had the same ids.
+    A line contains the SACCT_FIELDS, with `|` between them. names: the names of the wanted jobs;
+    None for any name. They are needed because earlier jobs may have had the same ids.
 
     sacct is called with --duplicates, so a requeued job has a line for each of its starts, oldest
     first. A job whose name accounting does not know yet is left out, because it may belong to
@@ -74,7 +74,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
         for start in starts
         if start.started_at is not None and start.started_at != last.started_at
     }
-    # The seconds of a running job differ with every query. Its record would be written each time.
+    # The seconds of a running job differ in every query, so its record would be written each time.
     return replace(
         last,
         seconds=last.seconds if last.final else None,
@@ -116,12 +116,11 @@ def _each(job_ids: str | None, job: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(job: JobState, status: str | None) -> JobState:
-    """Return a job's state without times that squeue only expects, and with its exit code.
+    """Return a job's state without the expected times that squeue prints, and with its exit code.
 
     The expected start of a waiting job becomes `expected_start`. The expected end of a job
     that has not ended becomes None. For an ended job, the exit code and the signal are set.
-    status: squeue's number that contains the exit code and the signal, encoded as for
-    wait(2).
+    status: squeue's number for the exit code and the signal, encoded as for wait(2).
     """
     if job.word in WAITING:
         return replace(job, started_at=None, ended_at=None, expected_start=job.started_at)

@@ -25,8 +25,8 @@ class Throttle:
     def waits_for(self, runs: int) -> str | None:
         """Choose the group for a job with `runs` runs; return sbatch's --dependency for the job.
 
-        The job joins the current group if the group stays within the throttle; otherwise it begins
-        the next group. Returns None if the job need not wait for a group.
+        If the current group stays within the throttle with this job, the job joins the group.
+        Otherwise the job begins the next group. Returns None if the job need not wait.
         """
         if self.most is None:
             return None
@@ -45,7 +45,7 @@ class Throttle:
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
     """Return the throttle for new jobs of a campaign that has queued jobs already.
 
-    The queued jobs are the current group, so new jobs join them or wait for them.
+    The queued jobs become the current group, so new jobs join them or wait for them.
     most: how many runs may run at once; None for no limit. queued: the job or task ids of the
     queued runs.
     """

@@ -44,9 +44,9 @@ from orchestrator.store.records import (
     Receipt,
 )
 
-# By then, a submit on another host has called sbatch for its runs, or never will.
+# After this time, a `submit` on another host has called sbatch for its runs, or has ended.
 ABANDONED_SECONDS = 900
-# How long after its withdrawal Slurm is asked whether a batch has a job.
+# For this long after a batch of runs was withdrawn, Slurm is asked whether it has a job.
 WITHDRAWN_SECONDS = 24 * 3600
 # The wait between two queries about something that changes: an array, or a job that the controller
 # is about to accept.
@@ -60,7 +60,7 @@ _GONE = "gone from its array"
 class Open:
     """An open attempt: the last attempt of a run on Slurm, whose end is not recorded yet.
 
-    intent: the recorded plan to submit the attempt.
+    intent: the record that the attempt will be submitted.
     """
 
     run_id: str
@@ -81,7 +81,7 @@ class Synced:
 
 
 def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
-    """Yield each run's last attempt if it was planned for Slurm and has no recorded end."""
+    """Yield the last attempt of each run, if it has an intent and no recorded end."""
     for planned in runs:
         last = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
         if last is not None:
@@ -89,25 +89,19 @@ def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[
 
 
 def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
-    """Return a run's last attempt if it is open: planned for Slurm, without a recorded end.
-
-    Returns None for any other run.
-    """
+    """Return the last attempt of a run, if it has an intent and no recorded end; otherwise None."""
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is None:
         return None
     return Open(run_id, attempts[-1], attempts[-1].intent)
 
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
-    """Return the attempts on Slurm without a recorded end, if Slurm may still know their jobs."""
+    """Return the open attempts of runs, except those whose last state from Slurm is UNKNOWN."""
     return [last for last in open_attempts(runs, store) if last.attempt.slurm_state != UNKNOWN]
 
 
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
-    """Return the attempts for which a job is recorded, by job id.
-
-    opened: attempts on Slurm whose end is not recorded yet.
-    """
+    """Return the open attempts that have a recorded job, by job id."""
     attempts_by_job: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()
@@ -199,8 +193,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
 
 
 def _own_states(answer: SlurmAnswer, jobs: Mapping[str, Open]) -> dict[str, JobState]:
-    # A cluster that was set up again, or another cluster, gives the same ids again. A task that has
-    # started is not part of the rest of its array, however that rest ended.
+    # A cluster that was set up again, or another cluster, uses the same ids again. A final state of
+    # all waiting tasks of an array does not apply to a task that has already started.
     return {
         job_id: state
         for job_id, job in jobs.items()
@@ -220,11 +214,11 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(job: Open, job_id: str) -> JobState | None:
-    """Return the final state of an attempt from the exit code that its job recorded.
+    """Return the final state of an attempt's job, according to the exit code that the job recorded.
 
-    Returns None if no end is recorded for the job with this id. Also returns None if a signal
-    ended the job script: the record does not show whether the reason was the time limit, memory, or
-    a user.
+    Returns None if the job with this id did not record its end. Also returns None if a signal ended
+    the job script. In this case, the record does not show who sent the signal: a user, or Slurm
+    because of the time limit or memory.
     """
     record = job_record(job.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:
@@ -247,7 +241,7 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
     """Record the state that Slurm reported for an attempt's job.
 
     If this state is final, also record the end of the attempt. If a record cannot be written to the
-    disk, returns the reason, otherwise None.
+    disk, keep it in memory and return the reason; otherwise return None.
     """
     refusal = None
     state = _with_earlier_starts(attempt, state)
@@ -271,11 +265,11 @@ def record_job_state(attempt: Attempt, state: JobState) -> str | None:
 
 
 def _with_earlier_starts(attempt: Attempt, state: JobState) -> JobState:
-    """Return `state`, with the number of restarts in the attempt's record if it is larger.
+    """Return `state`; if the attempt's record contains more restarts, use those of the record.
 
-    In this case, the time that the job ran before its last start is also taken from the
-    record. Accounting may report too few restarts: if a job is requeued before accounting
-    has recorded its first start, accounting never reports this start.
+    In this case, the time that the job ran before its last start also comes from the record.
+    Accounting may report too few restarts: if a job is requeued before accounting has
+    recorded its first start, accounting never reports this start.
     """
     before = attempt.job
     if before is None or before.job_id != state.job_id or before.restarts <= state.restarts:
@@ -317,9 +311,9 @@ def _given_up(attempt: Attempt, state: JobState) -> bool:
     """Return whether Slurm cancelled a job because a job on which it depended did not complete.
 
     squeue and scontrol report this reason, but sacct does not. If a user cancelled a job, sacct
-    names the user. So if sacct reports a job as CANCELLED without a user, Slurm cancelled it. There
-    is one exception: if sacct reports one state for all waiting tasks of an array, a missing user
-    proves nothing.
+    reports the user. So if sacct reports CANCELLED without a user, Slurm cancelled the job. There
+    is one exception: if sacct reports one state for all waiting tasks of an array, it may leave out
+    the user.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
@@ -366,8 +360,9 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
     """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
     alone: whether it is certain that this host runs no other `submit`, and no sbatch that another
-    `submit` started. If so, all recorded submissions of this host have ended. A submission of
-    another host has ended if it is older than ABANDONED_SECONDS.
+    `submit` started. Then a submission of this host without a receipt was interrupted. Any other
+    submission without a receipt counts as interrupted if it is older than ABANDONED_SECONDS (15
+    minutes).
     Returns a sentence for each submission that stays unresolved.
     """
     cancel_withdrawn(store)
@@ -396,11 +391,11 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
 
 def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
-    """Resolve a batch of runs without a receipt: find its job, or ensure that the job runs nothing.
+    """Find the job of a batch of runs without a receipt, or ensure that its job runs nothing.
 
-    Slurm is asked first, because a job that is already queued should run. If Slurm accepts the job
-    after this call, the job ends before it runs anything. Raises SilenceError if Slurm gives no
-    answer.
+    Returns the receipt that was written. Slurm is asked first, because a job that is already queued
+    should run. If Slurm accepts the job after this call, the job ends before it runs anything.
+    Raises SilenceError if Slurm gives no answer.
     """
     job_id = find(intent.batch, intent.created_at)
     if job_id is None:
@@ -412,8 +407,8 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 def cancel_withdrawn(store: CampaignStore) -> None:
     """Cancel jobs that Slurm accepted after their batches of runs were withdrawn.
 
-    Such a job runs nothing when it starts, because the script of its batch was renamed. But it
-    would wait in the queue until then.
+    When such a job starts, it runs nothing, because the script of its batch of runs was renamed.
+    But without this function, the job would stay in the queue until then.
     """
     names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
     with suppress(SilenceError):

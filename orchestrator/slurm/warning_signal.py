@@ -17,11 +17,12 @@ _OF_A_SHELL = 128
 
 
 def ended_by_warning_signal(script: str, state: JobState, seconds: float | None) -> bool:
-    """Return whether a failed job was ended by the signal sent before its time limit.
+    """Return whether a failed job was ended by the signal that Slurm sends before its time limit.
 
     script: the submitted script; its #SBATCH lines request the time limit and the signal. seconds:
-    how long the job ran. If a program catches the signal and exits with a code other than 128 plus
-    the signal's number, the result is False.
+    how long the job ran; None if not known. The result is False if the duration, the time limit or
+    the signal is not known. It is also False if a program catches the signal and exits with a code
+    other than 128 plus the signal's number.
     """
     asked = dict(
         word.split("=", 1)

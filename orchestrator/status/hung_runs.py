@@ -3,8 +3,8 @@
 The rule. A run's log contains step reports, each of one step or the mean of several. The usual time
 between two reports is the median step time so far, times the number of steps from one report to the
 next. A run hangs if its log has not grown for more than ten times this usual time, and for more
-than a minute. A run that has not reported a step time since its last start is not judged, because
-the time to load and compile is unknown.
+than a minute. Before a run has reported a step time since its last start, it never counts as hung.
+The reason is that the time to load and compile is unknown.
 
 The modification time of a log comes from the file server. So it is compared with the clock of that
 server, never with this machine's clock: see `silent_logs.FileClock`.
@@ -27,9 +27,10 @@ _SHORT = Style(digits=2)
 class HungRun:
     """A run that hangs.
 
-    silent_since: when its log last grew, by the file server's clock, or when the run was started if
-    that is later. report_seconds: the usual time between two of its step reports. last_line: the
-    last line of its log.
+    silent_since: the time at which its log last grew, by the file server's clock; or the time at
+    which its last attempt started, if this is later. silent_seconds: the time since then.
+    report_seconds: the usual time between two of its step reports. last_line: the last line of its
+    log.
     """
 
     label: str
@@ -65,8 +66,8 @@ def is_hung(silent_seconds: float, seconds_per_report: float | None) -> bool:
 
     The limit is one minute, or ten times `seconds_per_report` if that is longer.
 
-    seconds_per_report: the usual time between two step reports. If it is None, because the run has
-    not reported a step time, the run does not hang.
+    seconds_per_report: the usual time between two step reports. It is None if the run has not
+    reported a step time; then the run does not count as hung.
     """
     if seconds_per_report is None:
         return False

@@ -15,7 +15,7 @@ from orchestrator.store.campaign_store import CampaignStore, campaign_store
 from orchestrator.store.recorded_runs import campaign_stores
 from orchestrator.store.results_folder import folder_of, results_folder
 
-# Deep enough for a folder of folders of campaigns, and not for all of a home directory.
+# Campaign files are found in subfolders of subfolders, but a whole home directory is not searched.
 _DEPTH = 2
 
 
@@ -23,10 +23,11 @@ _DEPTH = 2
 class KnownCampaign:
     """A campaign file, or a results folder without a campaign file.
 
-    name: the campaign's name; None if the campaign file has mistakes.
-    states: how many runs have each state, as recorded by the last command that asked Slurm.
-        If there is a campaign file, an ended run counts by its outcome.
-    problem: the first mistake in the campaign file or in the folder's records, or None.
+    name: the campaign's name; None if there is a campaign file, but it or its records cannot be
+        read.
+    states: the number of runs in each state, as recorded by the last command that asked Slurm.
+        If there is a campaign file, a run that has ended is counted by its outcome instead.
+    problem: the first mistake in the campaign file or in the records; None if there is none.
     """
 
     name: str | None
@@ -42,7 +43,7 @@ class KnownCampaign:
 
     @property
     def text(self) -> str:
-        """The first mistake in the campaign's files, or else how many runs have each state."""
+        """The first mistake in the campaign's files, or else the number of runs in each state."""
         counts = ", ".join(f"{count} {what}" for what, count in self.states.items())
         return self.problem or counts
 
@@ -51,8 +52,8 @@ def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
     """Return the campaigns whose files or results are in a folder.
 
     Campaign files are also searched in subfolders, down to two levels.
-    results: the results folder of all campaigns; if None, each campaign file determines its
-    own.
+    results: the results folder of all campaigns. If it is None, the results folder of each
+    campaign is found from the place of its file.
     """
     campaigns = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
     results_in_use = {campaign.results for campaign in campaigns}

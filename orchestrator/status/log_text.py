@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterator[bytes]:
     """Yield the content of a log from byte `offset`, and all bytes that are appended later.
 
-    Stops when `ended` returns True and no more bytes come. The log may not exist yet. A log that
+    Stops when `ended` returns True and no more bytes come. The log need not exist yet. A log that
     became shorter is read from its beginning.
     """
     quiet_since = time.monotonic()
@@ -73,7 +73,7 @@ def last_lines(log: Path, lines: int) -> int:
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-# A part of a log may end in the middle of one of these.
+# The start of a line end or of an escape sequence, which continues in the next part of the log.
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;:]{0,30})?)\Z")
 _LINE_END = re.compile(r"\r\n?")
 
@@ -127,7 +127,7 @@ def log_tail(log: Path, lines: int, name: str) -> Tail:
         size = file.seek(0, os.SEEK_END)
         begin = file.seek(max(size - _BYTES, 0))
         last = file.read(_BYTES).removesuffix(b"\n").split(b"\n")
-    # The first one began before.
+    # The first line is incomplete, because it begins before the last 64 KiB.
     last = last[1:] if begin and len(last) > 1 else last
     kept = last[-lines:]
     whole = not begin and len(kept) == len(last)

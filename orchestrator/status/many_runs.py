@@ -18,7 +18,7 @@ from orchestrator.status.table import RunStatus, local_time, word
 from orchestrator.store import records
 from orchestrator.store.job_state import FINAL, UNENDED
 
-# More runs than a screen has lines for.
+# The largest number of rows in a table, so that it fits on the screen.
 MOST_ROWS = 20
 HUNG = "hung"
 
@@ -150,9 +150,9 @@ def _attention(
     """Return a table of the runs that need the user's attention.
 
     These are failed, cancelled, hung, slow and running runs, and runs that wait for a
-    reason that Slurm reports. If a run waits for an ordinary reason, it will start without
-    any action by the user. So at most three of the runs with ordinary reasons are shown.
-    The table has at most `MOST_ROWS` (20) rows.
+    reason that Slurm reports. At most three runs that wait for an ordinary reason are shown,
+    because they will start without any action by the user. The table has at most `MOST_ROWS`
+    (20) rows.
     """
 
     def rank(status: RunStatus) -> int | None:
@@ -177,7 +177,7 @@ def _attention(
     chosen: list[RunStatus] = []
     for place, group in groupby(ranked, key=lambda row: row[0]):
         members = [status for _, status in group]
-        # If jobs wait for an ordinary reason, a few of them show as much as all.
+        # Of the jobs that wait for an ordinary reason, a few are enough as examples.
         room = MOST_ROWS - len(chosen)
         chosen += members[: min(room, 3) if place == _ORDINARY_RANK else room]
     digits = _digits([status.planned.run_id for status in statuses])
@@ -202,7 +202,7 @@ def _attention(
 
 
 def _digits(ids: Sequence[str]) -> int:
-    """Return how many characters at the start of a run's id suffice to identify it in commands."""
+    """Return how many characters at the start of each id are enough to distinguish all ids."""
     longest = max(map(len, ids))
     apart = (
         size

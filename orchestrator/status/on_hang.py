@@ -13,7 +13,7 @@ from orchestrator.submit.choose_backend import backend
 
 CANCEL = "cancel"
 REQUEUE = "requeue"
-# A run that hangs every time is left to the user after this many starts.
+# If a run hangs after this many restarts, it is not requeued again, and the user must act.
 MOST_RESTARTS = 3
 
 
@@ -38,7 +38,7 @@ def refuse_on_hang(campaign: Campaign, what: str) -> None:
 
 
 class OnHang:
-    """An action that cancels or requeues hung runs, once per start of a run."""
+    """An action that cancels or requeues hung runs, at most once after each start of a run."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, what: str) -> None:
         """Store the action `what`: cancel or requeue.
@@ -71,7 +71,7 @@ class OnHang:
         place = backend(self._campaign)
         notes: list[str] = []
         states = place.cancel(self._campaign, [status.planned], self._store, None, notes.append)
-        # The notes come while the runs are cancelled.
+        # `cancel` adds the notes while the loop reads its results.
         done = next((state for _, state in states), "had already ended")
         return "; ".join([done, *notes])
 
@@ -84,7 +84,7 @@ class OnHang:
                 f"not requeued, because the run hangs after {job.restarts} restarts; cancel "
                 "the run and read its log"
             )
-        # Slurm would start a job again that has ended since the look.
+        # If the job has ended since the snapshot, Slurm would start it again.
         notes = backend(self._campaign).refresh([status.planned], self._store)
         if notes:
             return f"not requeued: {notes[0]}"

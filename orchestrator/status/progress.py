@@ -27,10 +27,10 @@ class Progress:
     iteration: the last reported iteration. iterations: how many iterations the run will have.
     step_seconds: the median step time after the warm-up.
     tflops_per_gpu: hardware TFLOPs at this median step time, computed as in the campaign's report.
-    times: the median and the median absolute deviation of the step times, to compare runs.
+    times: the median and the median absolute deviation of the step times; needed to compare runs.
     report_seconds: the usual time between two step reports.
-    overflowed: whether each report after the warm-up includes a skipped update. Then no step time
-    is known.
+    overflowed: whether each report after the warm-up includes a skipped update. In this case, no
+    step time is known.
     """
 
     iteration: int | None = None
@@ -89,8 +89,8 @@ def report_seconds(reports: RunReports) -> float | None:
     if not seconds or not iterations:
         return None
     apart = [later - earlier for earlier, later in pairwise(iterations) if later > earlier]
-    with suppress(OverflowError):  # of a mangled number in a log
-        # The iteration of a single report is the most steps that it can be about.
+    with suppress(OverflowError):  # if a number in the log is damaged
+        # A single report covers at most as many steps as its iteration number.
         steps: float = statistics.median(apart) if apart else iterations[0]
         usual: float = statistics.median(seconds) * max(steps, 1)
         return usual

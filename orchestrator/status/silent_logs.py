@@ -27,7 +27,7 @@ class FileClock:
     """The clock of the file server that stores the logs; it may differ from this machine's."""
 
     def __init__(self, folder: Path) -> None:
-        """Store the folder in which `now` creates a temporary file once, to read the clock."""
+        """Store the folder; `now` creates a temporary file in it once, to read the clock."""
         self._folder = folder
         self._offset: float | None = None
         self._is_read = False
@@ -35,16 +35,15 @@ class FileClock:
     def now(self, newest: float) -> float:
         """Return the file server's time in seconds since 1970.
 
-        If no file can be created in the folder, `newest` is returned instead. This is never later
-        than the real time, so no log looks older than it is.
-
-        newest: the modification time of the newest log, by the file server's clock.
+        newest: the modification time of the newest log, by the file server's clock. It is returned
+        if no file can be created in the folder. It is never later than the real time, so no log
+        looks older than it is.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True
         if self._offset is None:
             return newest
-        # This machine's clock may be set while `watch` runs; this one is not.
+        # The monotonic clock, because somebody may set this machine's clock while `watch` runs.
         return max(self._offset + time.monotonic(), newest)
 
     def _read(self) -> float | None:
@@ -62,8 +61,8 @@ def find_hung_runs(
     """Return the runs that hang, by run id.
 
     seconds_per_report: a function that returns the usual time between two step reports of a
-    run, or None if it is unknown. It is called only for runs whose logs have not grown for
-    more than `LEAST_SECONDS` (one minute), because it may have to read a log.
+    run, or None if it is unknown. This function may have to read a log. So it is called only
+    for runs whose logs have not grown for more than `LEAST_SECONDS` (one minute).
     """
     running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}

@@ -23,8 +23,8 @@ class NodeSpeed:
     """A node, and how slow the runs on it are compared with their siblings.
 
     runs: how many runs were on the node. compared: how many of these runs can be compared, because
-    the step times of the run and of siblings are known. ratio: a run's step time divided by the
-    step time of its siblings; the median over the compared runs, or None if there are none.
+    the step times of the run and of siblings are known. ratio: the median, over the compared runs,
+    of the run's step time divided by its siblings' step time; None if no run can be compared.
     """
 
     node: str
@@ -106,9 +106,10 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
     """Return whether a node's ratio is above 1.25, and far above the other nodes' ratios.
 
-    A ratio compares the runs on a node with their siblings: the higher, the slower. Being far
-    above the other ratios is not enough: if one run is slow, its siblings look fast in comparison,
-    so their nodes have low ratios. Next to these nodes, a normal node would look slow.
+    A node's ratio compares the runs on it with their siblings: the higher, the slower. Both
+    conditions are needed. If one run is slow, its siblings are fast in comparison, so the nodes of
+    the siblings have ratios below 1. Compared with these nodes alone, a normal node would look
+    slow.
 
     ratios: the ratio of each node.
     within: how much the step times of one run usually vary, relative to its siblings' step time.

@@ -1,9 +1,10 @@
 """Find runs much slower than comparable runs.
 
 How fast a model trains on a machine is unknown before it is measured. So a run is compared
-with measurements of the same configuration: first with its siblings, the runs of its
-campaign that differ from it only in `repeat`. If it is not slow compared with these, it is
-compared with its own earlier attempts, and then with the same run in earlier campaigns.
+with measurements of the same configuration. First, it is compared with its siblings: the
+runs of its campaign that differ from it only in `repeat`. If it is not slow compared with
+them, it is compared with its own earlier attempts. Last, it is compared with the same run in
+earlier campaigns.
 
 The rule. A run's time is the median of its step times after the warm-up. It needs at least
 three step reports. A single slow step, e.g. one with a checkpoint, does not change the
@@ -17,10 +18,10 @@ does not change it. A run is slow if its time is both
   estimated as 1.4826 times the median absolute deviation. For normally distributed times,
   both are equal, but a slow run among the others does not increase the estimate.
 
-There are two median absolute deviations, and the larger one is used: the deviation of the
-other runs' times from each other, and the usual deviation of single steps within one of
-these runs. The second one is needed if the steps on a machine vary much: two siblings may
-be equally fast by chance, and then a third sibling would look slow.
+The median absolute deviation is computed in two ways, and the larger one is used. The first
+is the deviation of the other runs' times from each other. The second is the usual deviation
+of single steps within one of these runs. It is needed if the steps on a machine vary much:
+two siblings may be equally fast by chance. Then a third sibling would look slow.
 """
 
 import statistics
@@ -84,9 +85,9 @@ class TimedRun:
 class SlowRun:
     """A slow run, compared with other runs or attempts.
 
-    step_seconds: the run's median step time. usual_seconds: the median of the others' step times.
-    others: what the others are: `siblings`, `earlier attempts`, or `earlier runs` of other
-    campaigns. count: how many others there are.
+    step_seconds: the run's median step time. usual_seconds: the median step time of the others.
+    others: with what the run is compared: `siblings`, `earlier attempts`, or `earlier runs` of
+    other campaigns. count: the number of these siblings, attempts or runs.
     """
 
     label: str
@@ -176,8 +177,8 @@ def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
 def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
     """Return the slow runs of a campaign, by the runs' ids.
 
-    A run is compared with its siblings. If it is not slow next to them, it is compared with its own
-    earlier attempts, and then with the same run in earlier campaigns.
+    A run is compared with its siblings. If it is not slow compared with them, it is compared with
+    its own earlier attempts. Last, it is compared with the same run in earlier campaigns.
     """
     alike = siblings(runs)
     candidates = {

@@ -21,7 +21,8 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.summary.warmup import Warmup
 
-# This many earlier runs show what is usual; a configuration measured each week has a hundred.
+# This many earlier runs are enough to know the usual step time. There may be a hundred, e.g. if a
+# configuration is measured each week.
 _MOST = 5
 
 
@@ -30,8 +31,8 @@ def timed_runs(
 ) -> dict[str, TimedRun]:
     """Return the runs of a campaign with their step times, by id.
 
-    A run's log is read only if there is something to compare it with: a run that differs only in
-    `repeat`, another attempt of the run, or the same run in another campaign.
+    A run's log is read only if there is something to compare its step times with. This is another
+    run that differs only in `repeat`, another attempt, or the same run in another campaign.
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
@@ -84,9 +85,9 @@ class EarlierRuns:
     """
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Find the runs of `campaign` that other campaigns in the same results folder have too.
+        """Find the runs of `campaign` that are also in other campaigns of the same results folder.
 
-        If `campaign` is a rehearsal, no run is searched for, because a rehearsal measures nothing.
+        If `campaign` is a rehearsal, nothing is searched, because a rehearsal has no step times.
         """
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}

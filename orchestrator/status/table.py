@@ -27,7 +27,7 @@ class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
     log_outcome: how the log of a failed run reports the failure, with the message.
-    given_up: for a run that is not started, the reason.
+    given_up: if the run was given up, a sentence with the reason; otherwise None.
     rehearsed: whether the run was rehearsed instead of trained.
     """
 
@@ -71,14 +71,14 @@ class RunStatus:
 
     @property
     def reason(self) -> str | None:
-        """Why a job waits, in Slurm's word, or why a run is not started; None for other runs."""
+        """Why a job waits, in Slurm's word, or why a run was given up; None for other runs."""
         if self.given_up is not None:
             return self.given_up
         return self.job.reason if self.job and self.state == "PENDING" else None
 
     @property
     def waiting_reason(self) -> str | None:
-        """Why a job waits, in Slurm's word; None if it does not wait, or Slurm has no reason."""
+        """Why a job waits, in Slurm's word; None if it does not wait or Slurm reports no reason."""
         return self.reason if self.given_up is None else None
 
     @property
@@ -90,8 +90,8 @@ class RunStatus:
     def gpu_hours(self) -> float | None:
         """GPU-hours used by all ended attempts together; None if no attempt has ended.
 
-        Every rank is counted for as long as its job had the nodes. On a machine with GPUs, each
-        rank uses one GPU.
+        They are the number of ranks multiplied by the hours of the attempts, because each rank uses
+        one GPU on a machine with GPUs. If Slurm requeued a job, the hours before that are included.
         """
         known_hours = [
             hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None
@@ -109,7 +109,10 @@ class RunStatus:
 
 
 def is_complete(statuses: Sequence[RunStatus]) -> bool:
-    """Return whether at least one run was started, and another `submit` would not start any run."""
+    """Return whether at least one run was started, and all runs that can start have ended.
+
+    An interrupted run does not count as ended, because another `submit` would start it again.
+    """
     possible = [status for status in statuses if status.attempts or not status.planned.refusals]
     left = (None, RunOutcome.INTERRUPTED)
     return any(status.attempts for status in possible) and not any(
@@ -221,8 +224,8 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
     A run counts by its outcome, or by its state if it has no outcome yet. The GPU-hours are
     left out if no run has a state from Slurm.
-    gone: labels of started runs that are no longer in the campaign file; the line has their
-    number.
+    gone: labels of started runs that are no longer in the campaign file; the line contains
+    their number.
     """
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
@@ -234,8 +237,8 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 def _hours(statuses: Sequence[RunStatus]) -> str:
     """Return the end of the line of totals, e.g. `; 3 of 12 GPU-hours used`.
 
-    The second number is what all runs together requested. The text is empty if no run has a state
-    from Slurm, e.g. for runs on this machine.
+    The second number is the sum of the GPU-hours that all runs requested. The text is empty if no
+    run has a state from Slurm, e.g. for runs on this machine.
     """
     if not any(status.job for status in statuses):
         return ""
@@ -247,8 +250,8 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
     """Return a sentence with the command that releases the held jobs; None if no job is held.
 
-    A job counts if it was submitted with a hold, or if its launch failed. A job that an
-    administrator holds does not count.
+    A job is held e.g. by the user, or by Slurm after a failed launch. A job that an administrator
+    holds does not count, because the user cannot release it.
     """
     # JobHeldUser, JobHoldMaxRequeue, launch failed requeued held; not JobHeldAdmin, whose release
     # Slurm refuses to a user.

@@ -18,7 +18,8 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import INTERRUPTED, NOT_STARTED, Attempt
 from orchestrator.submit.choose_backend import backend
 
-# Slurm's controller serves a whole cluster: however often a table is wanted, it is asked no more.
+# Slurm is asked at most once in this many seconds, even if the user wants a table more often,
+# because Slurm's controller serves the whole cluster.
 ASK_SECONDS = 10.0
 
 
@@ -99,7 +100,10 @@ def looks(
 
 
 class Watch:
-    """Takes snapshots of a campaign, and does not read again what cannot have changed."""
+    """A watched campaign, from which `look` takes snapshots.
+
+    A record or a log that cannot change any more is not read again.
+    """
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
         """Start to watch a campaign; nothing is read yet."""
@@ -149,7 +153,7 @@ class Watch:
         return time.monotonic() - self._asked_at >= ASK_SECONDS
 
     def _read_records(self, planned: PlannedRun) -> None:
-        """Read the status of a run if it may have changed since it was last read, and keep it.
+        """Read and store the status of a run, if it may have changed since the last time.
 
         The status cannot change any more if the run has ended and has no new attempt.
         """
@@ -203,7 +207,7 @@ class Watch:
         )
 
     def _hung(self, statuses: list[RunStatus]) -> dict[str, HungRun]:
-        # Without an answer of Slurm's, a run that is on record as running may have ended.
+        # If Slurm did not answer, a run with the recorded state RUNNING may have ended.
         if self._silences:
             return {}
         return find_hung_runs(
@@ -220,7 +224,8 @@ class Watch:
     def _under_way(self, statuses: list[RunStatus]) -> bool:
         if any(status.outcome is None and status.state != NOT_STARTED for status in statuses):
             return True
-        # A submit on this machine starts one run after another. Without locks its state is unknown.
+        # A `submit` on this machine may still start the other runs. If the lock cannot be read, it
+        # is not known whether a `submit` is active.
         waiting = any(status.state in (NOT_STARTED, INTERRUPTED) for status in statuses)
         with suppress(OSError):
             return waiting and locks.is_held(self._store.submit_lock)

@@ -44,9 +44,9 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
     """Print the runs that changed in each snapshot, and return the last snapshot.
 
-    Returns None without a snapshot. The first table contains all runs. Later tables contain
-    only changed runs; but when no run is active or waiting any more, the last table contains all
-    runs again. If no run changed, no table is printed.
+    Returns None if there was no snapshot. The first table contains all runs, and later tables
+    contain the changed runs. If no run changed, no table is printed. When no run is active or
+    waiting any more, the table contains all runs again.
 
     say: prints a table.
     complain: prints one note. It is called for each note of a snapshot, but not if the previous

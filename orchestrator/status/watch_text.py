@@ -21,15 +21,15 @@ STEP = Style(digits=3)
 _BAR_WIDTH = 16
 
 _NOT_YET_RUNNING = WAITING | {NOT_STARTED, SUBMITTING, SUBMITTED}
-# How much runs interest a watching user.
+# Sort keys: how much a run matters to a user who watches.
 _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
     """Return a run's state in Slurm's words, with a detail if there is one: `FAILED (oom)`.
 
-    The detail is the outcome, if it follows from the log and not from the state. Otherwise
-    it is the reason why the run waits or is not started, or the number of restarts.
+    The detail is the outcome, if it was derived from the log and not from the state. Otherwise
+    it is the reason why the run waits or was given up, or else the number of restarts.
     """
     detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -45,11 +45,14 @@ def watched_state(run: WatchedRun) -> str:
 
 
 def left_text(run: WatchedRun) -> str | None:
-    """Return the remaining time of a run in the form 0:12:05; None if it is unknown."""
+    """Return the remaining time of a run in the form 0:12:05.
+
+    Returns None if the remaining time is unknown, or if the run is not running.
+    """
     seconds = run.progress.seconds_left
     if seconds is None or not _is_running(run):
         return None
-    with suppress(OverflowError):  # of a mangled number in a log
+    with suppress(OverflowError):  # if a number in the log is damaged
         return str(timedelta(seconds=round(seconds)))
     return None
 

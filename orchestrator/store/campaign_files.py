@@ -34,8 +34,8 @@ def is_campaign_file(path: Path) -> bool:
 def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
     """Yield the campaign files of a folder, sorted by name, then those of its subfolders.
 
-    Subfolders are searched up to `depth` levels down. Hidden folders and folders of results are
-    left out.
+    Subfolders are searched up to `depth` levels down. Hidden folders and folders named `results`
+    are left out.
     """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

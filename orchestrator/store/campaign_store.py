@@ -1,6 +1,6 @@
-"""The layout of the folder results/; only this module and `folders` contain its file names.
+"""The layout of the folder results/: the folders and files of campaigns, runs and attempts.
 
-"on Slurm" marks files that exist only if the campaign runs on Slurm.
+The files marked "on Slurm" exist only if the campaign runs on Slurm.
 
 results/<campaign>/campaign.json         the last submission: run ids, labels, warm-up
 results/<campaign>/submit.lock           a lock, held while a submit is running
@@ -65,7 +65,7 @@ class CampaignStore:
 
     @property
     def submit_lock(self) -> Path:
-        """Path of the lock that a submit holds while it runs on the campaign."""
+        """Path of the lock that `submit` holds while it starts the campaign's runs."""
         return self.path / "submit.lock"
 
     @property
@@ -85,11 +85,11 @@ class CampaignStore:
         return self.path / "rehearsal"
 
     def run(self, run_id: str) -> RunFolder:
-        """Return the folder of a run; it may not exist."""
+        """Return the folder of a run; it need not exist."""
         return RunFolder(self.path / run_id)
 
     def batch(self, name: str) -> BatchFolder:
-        """Return the folder of a batch of runs (one call of sbatch); it may not exist."""
+        """Return the folder of a batch of runs (one call of sbatch); it need not exist."""
         return batch_folder(self.path, name)
 
     def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
@@ -120,17 +120,18 @@ class CampaignStore:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Provide a temporary file that contains an intent, until the `with` block ends.
+        """Provide a temporary file that contains an intent; it exists until the `with` block ends.
 
-        All attempts that are created with this intent share the file, so that the intent is
-        written to the disk only once.
+        All attempts with this intent share the file, so that the intent is written to the disk only
+        once.
         """
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Create the folder of a batch of runs: record, script, and for an array links to attempts.
+        """Create the folder of a batch of runs, with its record and its script.
 
-        Returns None if that batch of runs was withdrawn.
+        For an array, the folder also contains links to the folders of the attempts. Returns None if
+        the batch of runs was withdrawn.
         """
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
@@ -142,7 +143,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return a mapping with one item: the name run.json, and the text of a run's run.json."""
+        """Return the text of a run's run.json, as a mapping from the file name to the text."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -173,7 +174,10 @@ class CampaignStore:
             write_json(self.path / "campaign.json", record)
 
     def submitted_runs(self) -> dict[str, str]:
-        """Return the runs of the last submission, as labels by id; empty if there was none."""
+        """Return the labels of the runs of the last submission, by run id.
+
+        The result is empty if the campaign was never submitted.
+        """
         record = read_json(self.path / "campaign.json") or {}
         runs: dict[str, str] = record.get("runs", {})
         return runs
@@ -188,8 +192,8 @@ class CampaignStore:
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
         """Return a RunFolder for each subfolder of the campaign's folder, sorted by name.
 
-        A subfolder may not belong to a run, e.g. `submissions`: only the names are read.
-        without: the ids of runs to leave out.
+        Some of these subfolders do not belong to a run, e.g. `submissions`, because the function
+        reads only the names. without: the ids of runs to leave out.
         """
         try:
             with os.scandir(self.path) as entries:
@@ -212,7 +216,7 @@ class CampaignStore:
         return [str(record["label"]) for record in self.run_records(without=run_ids)]
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file that can be derived again, such as a report; return its path."""
+        """Write a file that teralog can compute again, e.g. a report; return its path."""
         path = self.path / name
         with disk_errors(path), made_folder(self.path):
             write_text(path, text)

@@ -63,7 +63,7 @@ class BatchFolder:
         return self.path / "script.sh"
 
     def record(self) -> RunBatch | None:
-        """Return the record of the batch of runs; None if no call of sbatch was prepared yet."""
+        """Return the record of the batch of runs; None if it is not written yet."""
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
@@ -139,8 +139,9 @@ class BatchFolder:
     def withdraw(self) -> str | None:
         """Rename the script, so that no sbatch can read it any more, and no job can begin.
 
-        Returns the id of the job if the job has already begun. If the folder of the batch of runs
-        does not exist, it is created with a receipt that contains no job.
+        Returns the id of the job if the job has already begun; otherwise None. If the folder of the
+        batch of runs does not exist, it is created with a receipt that contains no job. So no other
+        process can create it later.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
@@ -306,15 +307,16 @@ def read_attempt(folder: Path) -> Attempt:
     )
 
 
-# By the campaign's folder and the batch. A receipt is never written twice, so a cached one stays
-# true.
+# The ids of jobs, by the campaign's folder and the name of the batch of runs. They stay valid,
+# because a receipt is never written twice.
 _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return the state of an attempt's job that has not started: as last reported, or SUBMITTED.
+    """Return the state of an attempt's job that has not started.
 
-    Returns None if no job is recorded for the attempt.
+    It is the state that Slurm reported last, or SUBMITTED before any report. Returns None if no job
+    is recorded for the attempt.
     """
     run = attempt.parent
     key = (str(run.parent), intent.batch)
@@ -329,8 +331,8 @@ def _submitted(attempt: Path, intent: Intent) -> JobState | None:
     return waiting or JobState(job_id, SUBMITTED, "sbatch", intent.batch)
 
 
-# By the batch's folder: the file that was read, and its content. A file is never changed, only
-# replaced by another one.
+# For each folder of a batch of runs: the inode and the time of the waiting.json that was read, and
+# its content. A new content is always a new file.
 _waiting: dict[str, tuple[tuple[int, int], Mapping[str, JobState]]] = {}
 
 
@@ -361,7 +363,7 @@ def write_ended(attempt: Path, ended: Ended) -> None:
 
 
 def job_record(attempt: Path) -> JobRecord | None:
-    """Return what the job of an attempt recorded about itself; None without such a record."""
+    """Return the record that the job of an attempt wrote about itself; None if there is none."""
     return read_record(attempt / "job.json", JobRecord)
 
 
@@ -379,7 +381,10 @@ def write_job_state(attempt: Path, state: JobState) -> None:
 
 
 def note_ended(attempt: Path, ended: Ended) -> str | None:
-    """Record how an attempt ended; if that fails, keep the record in memory and return why."""
+    """Record how an attempt ended.
+
+    If the record cannot be written, keep it in memory and return the reason.
+    """
     return write_or_keep(attempt / "ended.json", ended)
 
 

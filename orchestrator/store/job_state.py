@@ -30,7 +30,7 @@ UNENDED = (
     "STAGE_OUT",
     "STOPPED",
 )
-# Before it runs, or between two runs.
+# The states of a job that waits: it has not started yet, or it was requeued.
 WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 
 
@@ -85,5 +85,5 @@ class JobState:
 
     @property
     def refused(self) -> bool:
-        """Whether Slurm refused the job; Slurm keeps records of some refused jobs."""
+        """Whether Slurm refused the job. Slurm records some refused jobs, with the state FAILED."""
         return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None

@@ -15,7 +15,7 @@ from orchestrator.common.files import read_json, write_json
 
 Record = TypeVar("Record")
 
-# By the files that they belong in.
+# The records that are kept in memory, by the path of the file to which they belong.
 _unwritten: dict[Path, Any] = {}
 
 
@@ -43,7 +43,10 @@ def keep(path: Path, record: Any) -> None:
 
 
 def forget_unwritten(folder: Path) -> dict[Path, Any]:
-    """Remove from memory the records that belong in files under a folder, and return them."""
+    """Remove from memory the records that belong to files under a folder.
+
+    Returns these records, by the path of the file.
+    """
     paths = [path for path in _unwritten if path.is_relative_to(folder)]
     return {path: _unwritten.pop(path) for path in paths}
 
@@ -60,7 +63,7 @@ def keep_again(records: Mapping[Path, Any]) -> None:
 def read_record(path: Path, kind: type[Record]) -> Record | None:
     """Read the record in a file, or return None if the file does not exist.
 
-    Keys of other versions are ignored. Raises UserError if a key is missing.
+    Keys that this version does not know are ignored. Raises UserError if a key is missing.
     """
     if _unwritten and isinstance(kept := _unwritten.get(path), kind):
         return kept

@@ -18,24 +18,24 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.submission import submitted_warmup
 from parsers.summary.warmup import Warmup
 
-# With the preset, whose sizes are in run.json too.
+# Values of a run.json that are not used directly: derived values, and the name of the preset,
+# because run.json also contains the sizes of the preset.
 _TOLD_OTHERWISE = DERIVED | {"model"}
 
 
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
     """Return the run that a run.json describes; None if this version cannot build the same run.
 
-    For example, this version may not know the framework of the run, or not accept its
-    parameters. Or the run that it builds has another id, because it does not know a
-    recorded parameter.
-    If the record lacks a parameter, because a later version added it, the parameter gets
-    its default.
+    There are three reasons for None: this version does not know the framework of the run; it
+    does not accept a parameter; or the run that it builds has another id, because it does not
+    know a recorded parameter.
+    If the record lacks a parameter that a later version added, the parameter gets its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:
         return None
     parameter_names = option_names(name) | (COMMON - _TOLD_OTHERWISE)
-    # Parameters that were not given are there too, as null.
+    # The record also contains the parameters that were not given: their value is null.
     values = {
         key: value for key, value in record.items() if key in parameter_names and value is not None
     }
@@ -69,9 +69,9 @@ def started_records(store: CampaignStore) -> list[dict[str, Any]]:
 
 
 def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the run.json of all started runs, and a sentence for each damaged one.
+    """Return two lists: the run.json of the started runs, and a sentence for each damaged file.
 
-    A run with any damaged file is left out.
+    A run with a damaged file is not in the first list.
     """
     records: list[dict[str, Any]] = []
     damaged: list[str] = []
@@ -110,7 +110,7 @@ def recorded_campaign(
 
 
 def warmup_of(store: CampaignStore) -> Warmup:
-    """Return the warm-up of a campaign's last submission."""
+    """Return the warm-up of a campaign's last submission, or the default if none is recorded."""
     return submitted_warmup(store.path) or Warmup.parse(DEFAULT_WARMUP)
 
 

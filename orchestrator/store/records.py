@@ -1,4 +1,4 @@
-"""Records of attempts, and of calls of sbatch: only values; `folders` reads and writes them."""
+"""Records of attempts, and of calls of sbatch. The module `folders` reads and writes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,10 @@ SUBMITTED = "SUBMITTED"
 NOT_SUBMITTED = "NOT_SUBMITTED"
 UNKNOWN = "UNKNOWN"
 
-# For a run that must not start, because a run before it failed; and for its attempt, if Slurm had
-# it already.
+# The state of a run that must not start, because an earlier run of its series failed. It is also
+# the state of its attempt, if the attempt was already submitted to Slurm.
 GIVEN_UP = "GIVEN_UP"
-# An attempt that ended like this never started.
+# An attempt that ended with one of these states never started.
 NEVER_STARTED = frozenset({NOT_SUBMITTED, GIVEN_UP})
 
 # The start of the allocation id of a run on this machine.
@@ -55,9 +55,10 @@ class Started:
 
     token: the value of the environment variable TERALOG_ATTEMPT in every process of the attempt.
     allocation, place, block: those of the attempt's `Position`.
-    cores: the number of this machine's CPU cores, which its runs share. None if ranks run on GPUs,
-    or in an allocation, in which the run has its cores for itself.
-    In records of earlier versions, `allocation` and all fields after it are None.
+    ranks: the number of ranks.
+    cores: the number of this machine's CPU cores, which all runs on it share. It is None if the
+    ranks run on GPUs, or in an allocation, because no other run uses their devices then.
+    Records of earlier versions may lack `allocation` and all fields after it.
     """
 
     pid: int
@@ -123,8 +124,9 @@ class Intent:
 class Attempt:
     """One start of a run, read from its folder.
 
-    started: set if a supervisor on this machine started the attempt, also in an allocation. intent,
-    job: set if the attempt was submitted to Slurm.
+    started: the record of the supervisor, if a supervisor on this machine started the attempt, also
+    in an allocation. intent: the record that was written before the call of sbatch, if the attempt
+    was submitted to Slurm. job: the last state of this Slurm job; None if no job is known.
     """
 
     number: int
@@ -161,7 +163,7 @@ class Attempt:
             return self.job.nodes if self.job else None
         if not self.in_allocation:
             return self.started.host
-        # The share of a node is the node's name and a number.
+        # The name of a share consists of the node's name, a slash and a number.
         shares = (share.partition("/")[0] for share in self.started.devices)
         return ",".join(dict.fromkeys(shares))
 
@@ -196,7 +198,8 @@ class Attempt:
     def slurm_state(self) -> str:
         """The last state that Slurm reported for an attempt that has not ended.
 
-        It is SUBMITTING before Slurm has reported a state.
+        Before Slurm has reported a state, it is SUBMITTED if the attempt's job is recorded, and
+        otherwise SUBMITTING.
         """
         return self.job.state if self.job else SUBMITTING
 
@@ -206,8 +209,9 @@ class RunBatch:
     """The batch of runs of one call of sbatch: its name, its host and its runs.
 
     members: one pair per run: the run's id and the number of its attempt.
+    array: whether the Slurm job is a job array.
     indices: the array index of each member. If `indices` is empty, the index of a member is its
-    position in `members`.
+    position in `members`, from 0.
     """
 
     name: str
@@ -227,7 +231,7 @@ class RunBatch:
 class Receipt:
     """The result of submitting a batch of runs.
 
-    job_id: the id of the batch's Slurm job; None if the job does not exist.
+    job_id: the id of the Slurm job; None if the job does not exist.
     """
 
     job_id: str | None

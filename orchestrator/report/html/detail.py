@@ -16,8 +16,9 @@ from orchestrator.status.log_text import Tail
 from orchestrator.store.records import Attempt
 
 _STEPS, _LINES = 400, 100
-# Above the first number of runs each gets less, and above the second none of its files. Then pages
-# are below 1 MB, without plotly, up to about 200 runs.
+# With more runs than the first number, the page contains less data per run. With more runs than the
+# second number, it contains no job scripts and configuration files. Then a page with up to about
+# 200 runs is smaller than 1 MB, without plotly.
 _RUNS_IN_FULL, _RUNS_WITH_TEXTS = 60, 150
 _LEAST = 10
 

@@ -34,10 +34,10 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def json_in_html(value: object) -> str:
-    """Return a value as JSON that can be put into an HTML script element without closing it.
+    """Return a value as JSON text that cannot end the HTML script element that contains it.
 
     The characters <, > and & are escaped. The value may contain dataclasses with slots,
-    which become objects. nan and inf become texts, because JSON has neither.
+    which become JSON objects. nan and inf become texts, because JSON has neither.
     """
     return _json(value).translate(_ESCAPED)
 

@@ -22,8 +22,8 @@ class Facts:
     tflops: TFLOPs per GPU.
     peak_gib: the peak memory in the log, in GiB.
     forecast: for each part of the memory forecast, its name and the middle of its range in GiB.
-    boxes: lowest value, quartiles and highest value of the step times after the warm-up, in
-        seconds.
+    boxes: five numbers about the step times after the warm-up, in seconds: the lowest value, the
+        three quartiles and the highest value.
     completed: whether the run completed; true for every row of a published table.
     """
 

@@ -7,10 +7,9 @@ from typing import Any
 
 Sizes = Mapping[str, Any]
 
-# No part of what a run measures.
+# Values that do not matter when runs are compared.
 _NEVER = ("repeat", "time_limit_seconds", "gpu_hours")
-# The values that always change with a size, and those that may. These change in one of the
-# following ways, each with its text.
+# For each size, the values that always change with it.
 _ALWAYS: Mapping[str, tuple[str, ...]] = {
     "world_size": ("nodes", "gpus_per_node", "data_parallel_size"),
     "parameters_billions": (
@@ -18,6 +17,7 @@ _ALWAYS: Mapping[str, tuple[str, ...]] = {
         *("num_key_value_heads", "vocab_size", "padded_vocab_size"),
     ),
 }
+# For each size, the values of which one may change with it, and a text that describes this.
 _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "world_size": (
         ("global_batch_size", "the global batch grows with the GPUs (weak scaling)"),
@@ -55,9 +55,9 @@ class Groups:
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """Return groups of runs that are equal except for `size`, which varies within each group.
 
-    One other size may change together with `size`, e.g. the global batch with the GPUs. The
-    function tries several of these sizes, and none. It returns the grouping that puts the
-    most runs into groups.
+    Values that always change with `size` are ignored, e.g. the number of nodes for the number of
+    GPUs. One other size may also vary within a group, e.g. the global batch. The function tries
+    several choices of this other size. It returns the grouping that puts the most runs into groups.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     ways = [
@@ -91,12 +91,12 @@ def efficiencies(
 ) -> tuple[float | None, ...]:
     """Return the scaling efficiency of each run, in percent.
 
-    The efficiency is the TFLOPs per GPU of a run, divided by the base of its group. The
-    base is the median TFLOPs per GPU of the runs in the group that have the fewest GPUs.
-    For example, 90 TFLOPs on 16 GPUs are 90 % if the runs on 4 GPUs reach 100 TFLOPs. Runs
-    without TFLOPs are ignored.
+    The efficiency is the TFLOPs per GPU of a run, divided by the reference value of its group. This
+    value is the median TFLOPs per GPU of those runs in the group that have the fewest GPUs. For
+    example, the runs on 4 GPUs reach 100 TFLOPs per GPU, and a run on 16 GPUs reaches 90. Then its
+    efficiency is 90 %. Runs without TFLOPs are ignored.
 
-    of: for each run, the index of its group, or None.
+    of: for each run, the index of its group; None if the run is in no group.
     The efficiency is None for a run without a group or without TFLOPs. It is also None if
     all runs of the group have the same number of GPUs.
     """

@@ -22,8 +22,8 @@ from orchestrator.store.records import Attempt
 class PageColumn:
     """A column of the table.
 
-    filter: whether the page offers its values as a filter. minor: whether a narrow screen hides it
-    first.
+    filter: whether the user can choose rows by the values of the column. minor: whether the column
+    is among the first that are hidden on a narrow screen.
     """
 
     name: str
@@ -38,8 +38,8 @@ class PageRun:
     """A row of the page: the run's cells, and additional data of the run for plots.
 
     run_id: letters and digits, unique to this run.
-    ended: the outcome; empty if it is not known.
-    values, shown: the cells as values, and as text.
+    ended: how the run ended, as the table shows it, e.g. `completed`; empty if it is not known.
+    values: the cells as values. shown: the cells as texts.
     memory: three numbers in GiB: the low end of the forecast, the high end of the forecast, and the
         peak memory in the log; None if one of the three is not known.
     """
@@ -57,19 +57,19 @@ class PageRun:
 class Page:
     """The data of an HTML page, without the details of single runs.
 
-    Plots and rows are in the order of the runs.
+    The points of the plots and the rows of the table are in the order of the runs.
 
     noun: the word for a row of the table, e.g. `run`.
     identity: the word before a row's id in links: `run` in `#run-0a1b2c3d4e5f`, or `line`
         in `#line-12`.
     about: the text after the number of rows, e.g. `on cluster jz`.
-    beside: the name of a file with the same tables next to the page, e.g. report.md. It can
-        be read without JavaScript.
+    beside: the name of a file in the folder of the page, e.g. report.md. It contains the same
+        tables, and can be read without JavaScript.
     best: the index of the best run. It is the median run of the configuration with the most
         TFLOPs per GPU. In a page of published tables, it is the row with the most TFLOPs.
     curves: whether runs have step times and losses for each iteration.
-    memory_of: which memory the forecasts and peaks are about, in words, e.g. the memory of
-        a whole process.
+    memory_of: a text that explains which memory the forecasts and peaks contain, e.g. the memory
+        of a whole process.
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
@@ -149,7 +149,7 @@ def make_page(
 
 
 def nodes_of(attempt: Attempt) -> tuple[str, ...]:
-    """Return the nodes on which an attempt ran, if they are known."""
+    """Return the names of the nodes on which an attempt ran; empty if they are not known."""
     return expand_nodes(attempt.nodes or "")
 
 
@@ -192,12 +192,12 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return the columns of TFLOPs and MFU, because the page has plots of them.
+    """Return the columns with TFLOPs or MFU, which the page shows as plots.
 
-    The result maps the name of each column to a pair: its title, and its cells.
+    The result maps the name of each column to a pair: its title and its cells.
     """
     table = report.table
-    # A framework may have TFLOPs of its own, as those of a phase.
+    # A framework may have its own columns with TFLOPs, e.g. with those of one phase.
     return {
         name: (title, _column(report, name))
         for name, title in zip(table.names, table.titles, strict=True)

@@ -12,7 +12,7 @@ from orchestrator.report.html.groups import Groups, Sizes, efficiencies, groups
 # The name of the column of TFLOPs per GPU.
 TFLOPS = "tflops_per_gpu"
 _MFU = "mfu_percent"
-# More of the fewest GPUs' TFLOPs per GPU is more than rounding and noise.
+# In percent. A higher scaling efficiency is not explained by rounding and noise.
 _ABOVE_IDEAL = 105.0
 _SIZES = (
     ("world_size", "GPUs"),
@@ -31,10 +31,10 @@ class Plot:
 
     x, y: the numbers of each run; None if the run lacks the number.
     group: for each run, the index of its group; lines join the runs of a group.
-    note: what the runs of a group have in common.
+    note: a text below the plot, e.g. on what the runs of a group have in common.
     ideal: the points of a dotted line, e.g. for a GPU's peak.
-    failed: for each run, whether it ran out of memory, so that the plot marks it at its `x`; empty
-        if the plot has no such marks.
+    failed: for each run, whether it ran out of memory. The plot marks such a run at its `x`. The
+        tuple is empty if the plot has no such marks.
     missing: if the plot is empty, the reason.
     """
 
@@ -130,7 +130,7 @@ def _scaling(
     *,
     any_crowded: bool,
 ) -> Iterator[Plot]:
-    """Yield a plot of the scaling efficiency, and of the speed-up if the global batch is constant.
+    """Yield a plot of the scaling efficiency; for a constant global batch, also of the speed-up.
 
     x: the number of GPUs of each run. grouping: the runs that are compared with each other. nouns:
     the word for several rows, e.g. `runs`. any_crowded: whether runs are left out, because other

@@ -29,8 +29,8 @@ _MEASURED = frozenset(
         Meaning.STATISTIC,
     }
 )
-# The same for titles whose meaning is not known. Every other column distinguishes rows: a row too
-# few is called equal rather than one too many.
+# Titles of such results, for columns whose meaning is not known. A column with another title
+# counts as a setting: then too few rows count as equal, but never too many.
 _MEASURED_TITLE = re.compile(
     r"flops|util|memory|\bloss\b|throughput|speed|\btime\b|samples/s|tokens/s|\bppl\b|perplexity",
     re.IGNORECASE,
@@ -42,8 +42,9 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 class RowDetail:
     """The data for the view of one row.
 
-    run_id: the number of the row's line. place: file and line. findings: the contradictions in the
-    row. outside_sizes: sizes that the page gives outside the table, by their names on the page.
+    run_id: the line number of the row. place: its file and line. findings: the contradictions in
+    the row. outside_sizes: sizes that are on the page, but outside the table: the text of each size
+    by its name on the page.
     """
 
     run_id: str
@@ -208,12 +209,11 @@ def _facts(tables: JoinedTables) -> Facts:
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
     """Yield plots with results of the rows on the y axis, and a size on the x axis.
 
-    A size is e.g. the number of GPUs or the micro-batch size; each size gets its own plot.
-
-    A plot is left out if all its points have the same x.
+    Sizes are e.g. the number of GPUs and the global batch; each size has its own plots. A plot is
+    left out if all its points have the same x.
     """
     has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
-    # If the page has no TFLOPs, its times and rates.
+    # If the page has neither TFLOPs nor MFU, its times and rates are plotted.
     wanted = _PLOTTED if has_plotted else (Meaning.PACE,)
     reached = {
         name: (column.title, _numbers(column))
@@ -232,9 +232,8 @@ def _plots(tables: JoinedTables) -> Iterator[Plot]:
 def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
     """Return the values in which a row may differ from other rows, by name.
 
-    These values are the name of its table, its sizes, and its cells in other columns.
-    Columns of measured values are left out, because plots compare rows that are equal
-    except for one size.
+    These values are the name of the row's table, the row's sizes, and its other cells. Measured
+    values are left out, because plots compare rows that are equal except for one size.
 
     place: the index of the row.
     """

@@ -47,8 +47,9 @@ def report_html(
 def tables_html(file: Path) -> str:
     """Return the page of the tables in a markdown file.
 
-    Raises UserError if the file has no tables, if a comment sets an unknown value, or if the
-    library that draws the plots is not installed; OSError if the file cannot be read.
+    Raises UserError if the file has no tables, or if a comment sets an unknown value. Also raises
+    UserError if the library that draws the plots is not installed. Raises OSError if the file
+    cannot be read.
     """
     plotly, data, name = _plotly(), file.read_bytes(), printable(str(file))
     try:
