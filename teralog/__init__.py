@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from orchestrator.estimate.records import (
+        AdapterOptions,
         FlopsOptions,
         MemoryOptions,
-        ModelOptions,
         TimeOptions,
     )
     from parsers.runs.run import LogRun
@@ -148,7 +148,7 @@ def steps(
 def estimate(
     what: Literal["params"],
     campaign: str | PathLike[str] | None = None,
-    **options: Unpack[ModelOptions],
+    **options: Unpack[AdapterOptions],
 ) -> list[dict[str, Any]]: ...
 @overload
 def estimate(

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 import pytest
 from click.testing import CliRunner
@@ -77,6 +77,17 @@ def test_estimate_has_the_options_of_the_command(what: str) -> None:
     """`teralog.estimate` accepts options with the same names as the command `teralog estimate`."""
     names = {param.name for param in estimate_command.commands[what].params if param.expose_value}
     assert field_types(OPTIONS[what]).keys() == names - {"campaign", "layout"}
+
+
+def test_a_type_checker_sees_the_options_of_each_estimate() -> None:
+    """Each overload of `estimate` has the options that are accepted when it is called."""
+    declared = {
+        (each.__annotations__["what"], each.__annotations__["options"])
+        for each in get_overloads(teralog.estimate)
+    }
+    assert declared == {
+        (f"Literal[{what!r}]", f"Unpack[{options.__name__}]") for what, options in OPTIONS.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -138,16 +138,19 @@ class Daemons:
     def _run(
         self, program: str, *arguments: str, stdin: str = "", without_fsync: bool = False
     ) -> str:
-        done = subprocess.run(
-            [program, *arguments],
-            env=self._environment_for(without_fsync),
-            input=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_START_SECONDS,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                env=self._environment_for(without_fsync),
+                input=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_START_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise PracticeError(f"{program} gave no answer within {_START_SECONDS} s") from None
         if done.returncode != 0:
             raise PracticeError(f"{program} failed: {done.stdout.strip()}")
         return done.stdout
