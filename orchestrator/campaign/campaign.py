@@ -32,12 +32,16 @@ from parsers.summary.warmup import Warmup
 class PlannedRun:
     """A run with its identity, its label, and its problems.
 
-    problems: why the run is impossible. warnings: sentences about valid but unusual settings.
-    memory: the memory forecast of a rank. memory_problem: why the run will not fit into memory;
-    `submit --force` starts it nevertheless. unknown_arguments: options that the run's program does
-    not accept, according to its source, and keys that DeepSpeed does not know. core_problem: why
-    this machine has too few cores; `submit --oversubscribe` starts the run nevertheless. series:
-    the series to which the run belongs; None if the campaign does not use `give_up`.
+    problems: why the run is impossible.
+    warnings: sentences about valid but unusual settings.
+    memory: the memory forecast of a rank; None if there is no forecast.
+    memory_problem: why the run will not fit into memory; `submit --force` starts the run
+        nevertheless.
+    core_problem: why this machine has too few cores; `submit --oversubscribe` starts the run
+        nevertheless.
+    unknown_arguments: sentences about options that the run's program does not accept, and about
+        keys that DeepSpeed does not know.
+    series: the series to which the run belongs; None if the campaign does not use `give_up`.
     """
 
     run: Run
@@ -65,10 +69,12 @@ class PlannedRun:
 class Campaign:
     """A campaign file, read and expanded into runs.
 
-    path: the file. notes: sentences on excluded runs, on runs that occurred twice, and on a
-    `give_up` without effect. rehearsal: whether the runs are rehearsed instead of trained.
+    path: the file.
+    notes: sentences on excluded runs, on runs that occurred twice, and on a `give_up` without
+        effect.
+    rehearsal: whether the runs are rehearsed instead of trained.
     order_seed: the seed of an interleaved order; None if runs start in the file's order.
-    given_results: the results folder, if the user named one.
+    given_results: the results folder, if the user named one; otherwise None.
     """
 
     path: Path
@@ -111,10 +117,12 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _with_configs(checked: Checked, folder: Path) -> Checked:
-    """Replace each path under `model.config` by the content of the config.json at this path.
+    """Return a campaign file with the content of each config.json in place of its path.
 
-    checked: the campaign file. folder: the folder to which the paths are relative. If a config.json
-    cannot be read, its path stays in the file, and the result contains a problem about it.
+    These paths are under `model.config` in the file. If a config.json cannot be read, its path
+    stays in the result, and the result contains a problem about it.
+
+    checked: the campaign file with the paths. folder: the folder to which the paths are relative.
     """
     file, problems = checked.file, []
 
@@ -215,7 +223,7 @@ def _runs(
             elif identity in planned:
                 doublets.append(run)
             else:
-                # Neither the problems of a run nor its memory depend on the repeat.
+                # The problems and the memory of a run do not depend on the repeat.
                 of_entry = of_entry or _planned_run(run, cluster, checked.warmup, folder)
                 title = with_repeat(label, repeat) if file.repeats > 1 else label
                 planned[identity] = replace(of_entry, run=run, run_id=identity, label=title)

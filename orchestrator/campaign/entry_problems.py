@@ -76,8 +76,8 @@ def _value_problems(
 def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
     """Yield a sentence for each value that an entry lacks.
 
-    wrong: the parameters of this entry for which a problem was reported already. A missing or
-    incomplete model is not reported if `model` or one of its sizes is among these.
+    wrong: the parameters of this entry for which a problem was reported already. If they contain
+    `model` or a size of the model, a missing or incomplete model is not reported again.
     """
     if framework is None:
         if "framework" not in wrong:

@@ -28,8 +28,9 @@ Values = Mapping[str, Any]
 class Entry:
     """The values of one run, by parameter, as the campaign file gives them.
 
-    where: the part of the campaign file that contains the entry, e.g. `include[0]`. inherited: the
-    parameters whose values come only from the file's defaults.
+    where: the part of the campaign file that contains the entry, e.g. `include[0]`.
+    inherited: the parameters whose values come only from the file's defaults; empty if the defaults
+        are the entry.
     """
 
     where: str
@@ -39,7 +40,7 @@ class Entry:
     def value(self, name: str) -> Any:
         """Return the entry's value of a parameter.
 
-        If the entry has no value, returns the default of the parameter, or None without a default.
+        If the entry has no value, returns the parameter's default; None if there is no default.
         """
         return self.values.get(name, default(name, self.values.get("framework")))
 
@@ -111,7 +112,8 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         cluster=cluster,
         model=model if isinstance(model, ModelShape) else None,
         model_name=_model_name(values.get("model")),
-        # Sizes are recorded one by one; a model with more than sizes is recorded as it was chosen.
+        # Sizes are recorded as single parameters. A model that differs from GPT-2 in more than its
+        # sizes is recorded as the user chose it.
         model_choice=json.dumps(choice)
         if isinstance(model, ModelShape) and model.variants
         else None,
@@ -128,9 +130,9 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     """Return a text and a value by which runs are divided into series for `give_up`.
 
-    The text contains the run's parameters without `name`, and without parameters that have their
-    default values. It also contains `repeat`. The value is that of the parameter `name`. Runs with
-    equal texts form a series, because they differ at most in `name`.
+    The text contains `repeat` and the run's parameters. The parameter `name` is left out, and so
+    are parameters with their default values. The value is that of the parameter `name`. Runs with
+    equal texts form a series, because they differ at most in the parameter `name`.
     """
     framework = entry.values.get("framework")
     rest = {
@@ -193,7 +195,7 @@ def _batch(values: Values, replicas: int) -> Batch:
     micro = values.get("micro_batch_size", default("micro_batch_size"))
     given = values.get("global_batch_size")
     count = values.get("num_microbatches")
-    # If the ranks do not divide into replicas, the run has a problem that reports it.
+    # If the ranks do not form whole replicas, another check reports that.
     made = micro * (count or 1) * replicas or None
     if given is None:
         return Batch(micro, made)

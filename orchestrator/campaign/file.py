@@ -95,7 +95,7 @@ class CampaignFile:
     ] = DEFAULT_WARMUP
 
 
-# For each key of the file itself: what is wrong if it is among the parameters.
+# For each key of the file itself: a hint for a user who wrote the key among the parameters.
 KEYS_OF_FILE = {
     field.name: "write it at the top level of the file" for field in fields(CampaignFile)
 }
@@ -106,11 +106,12 @@ _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 class Checked:
     """The readable part of a campaign file, its cluster, and the problems of its keys.
 
-    rules: the valid rules of `exclude`. cluster: None if the cluster profile has a problem.
+    rules: the valid rules of `exclude`.
+    cluster: None if the cluster profile has a problem.
     frameworks: the frameworks that the file names, or all frameworks if it names none.
-    problems: the problems of the file's keys and of the cluster profile. They do not include
-    problems of the runs' parameters, because `entry_problems` finds these later. complete:
-    whether defaults, matrix and include could all be read.
+    problems: the problems of the file's keys and of the cluster profile. Problems of the runs'
+        parameters are not included, because `entry_problems` finds them later.
+    complete: whether defaults, matrix and include could all be read.
     """
 
     file: CampaignFile
@@ -125,8 +126,8 @@ class Checked:
 def read_campaign_file(path: Path) -> Checked:
     """Read the campaign file at `path`, with all problems of its keys and of its cluster.
 
-    Raises UserError if the file cannot be read, if it is not a mapping, or if it contains a value
-    that `read_yaml` does not accept.
+    Raises UserError if the file cannot be read, is not a mapping, or contains a value that
+    `read_yaml` does not accept.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]
@@ -186,7 +187,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the frameworks that a campaign file names; all frameworks if it names no known one."""
+    """Return the frameworks that a campaign file names; all if it names none that teralog knows."""
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     named: list[Any] = []
     if isinstance(defaults, dict):

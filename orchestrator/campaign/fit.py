@@ -1,4 +1,4 @@
-"""Check whether a run fits: whether a rank's memory and the machine's cores are sufficient."""
+"""Check whether a rank's memory and the machine's cores are sufficient for a run."""
 
 from dataclasses import dataclass, replace
 
@@ -28,8 +28,9 @@ class Capacity:
 def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
     """Return the memory forecast of a rank; None if the model or framework has no forecast.
 
-    On a cluster without GPUs, a rank needs the host's memory. If the cluster's GPU is too old for
-    the framework's fused attention, the forecast includes the memory of the attention scores.
+    On a cluster without GPUs, this is a forecast of the host's memory. If the cluster's GPU is too
+    old for the framework's fused attention, the forecast includes the memory of the attention
+    scores.
     """
     placement = FRAMEWORKS[run.framework].model.placement(run)
     if placement is None:

@@ -1,10 +1,11 @@
 """Order runs in blocks A B B A, so that changes of the cluster's speed cancel.
 
-A block has two runs of each configuration. Every configuration occurs once, in a random order, and
-then again in reverse order. In a block of n runs, a configuration whose first run has place p has
-its second run at place n + 1 - p. The mean of these two places is the same for every configuration.
-So if the speed changes at a constant pace, the mean of every configuration changes by the same
-amount. Each block has a new random order, so that other changes favour no configuration.
+A block has two runs of each configuration. First, each configuration runs once, in a random order.
+Then each configuration runs again, in the reverse order. In a block of n runs, a configuration with
+its first run at place p has its second run at place n + 1 - p. The mean of these two places is the
+same for every configuration. So if the cluster's speed changes at a constant pace, the mean result
+of every configuration changes by the same amount. Each block has a new random order, so that other
+changes favour no configuration.
 """
 
 import hashlib

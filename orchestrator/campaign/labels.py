@@ -28,7 +28,7 @@ _SHORT_NAMES = {
 }
 # An earlier teralog recorded `#2`.
 _REPEAT = re.compile(r" (?:r|#)[0-9]+\Z")
-# Separators of a shell, and its wildcards; what is only a quote or a bracket is left out.
+# Separators and wildcards of a shell become `_` in labels; quotes and brackets are left out.
 _SEPARATORS = re.compile(r"[;&|<>*?]+")
 _QUOTES = re.compile(r"""["'`#$(){}\[\]\\!]+""")
 # For a longer list or mapping, the label shows only the parts that not all runs have.
@@ -38,9 +38,9 @@ _LONG = 40
 def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
     """Return a label for each entry: its values of the parameters in which entries differ.
 
-    The values are in the file's order. A value that is the campaign's default is left out, unless
-    the parameter is in the matrix. A label is for people; it need not be unique. It contains no
-    character that a shell interprets, except spaces.
+    The values are in the file's order. For a parameter outside the matrix, the campaign's default
+    value is left out. A label is for people, and several entries can have the same label. A label
+    contains no character that a shell interprets, except spaces.
     """
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
     texts = {}
@@ -85,8 +85,8 @@ def shell_safe(text: str) -> str:
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text that a label shows for each value of a parameter.
 
-    values: the values of the parameter, each under its repr as the key. The texts have these keys
-    too. The result has no text for the value None, because a label shows nothing for it.
+    values: the values of the parameter, each under its repr as the key. The result has the same
+    keys, except the key of the value None: a label shows nothing for None.
     """
     texts = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
@@ -112,9 +112,10 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _size(model: Any) -> str | None:
-    """Return a model's number of parameters as text, e.g. 18.4B, if the file gives its sizes.
+    """Return a model's number of parameters as text, e.g. 18.4B.
 
-    Returns None for a preset, and for a model whose description is incomplete or wrong.
+    Returns None for a preset, and for a model whose description is incomplete or wrong. Also
+    returns None if the campaign file gives only the model's name, as a text.
     """
     shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
     if not isinstance(shape, ModelShape) or "preset" in model:
@@ -160,11 +161,11 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 
 
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each value inside a setting as text, after the tuple of keys that leads to this value.
+    """Yield a pair for each value inside a setting: the keys that lead to it, and its text.
 
-    The mapping {a: {b: 1}} gives (a, b) and `1`. A value None is skipped. A list of arguments
-    has no keys, so its tuples are empty. Each option with its values is one text: the list
-    [--lr, 1] gives () and `--lr 1`.
+    For example, the mapping {a: {b: 1}} results in the keys (a, b) and the text `1`. A value
+    None is skipped. A list of arguments has no keys, so its tuples of keys are empty. Each
+    option with its values is one text: the list [--lr, 1] results in () and `--lr 1`.
     """
     if isinstance(value, dict) and value:
         for key, inner in value.items():

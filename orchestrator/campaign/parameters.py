@@ -27,7 +27,7 @@ from orchestrator.workloads.precision import Precision
 
 Size = Annotated[int, Field(ge=1)]
 
-# A parameter that the file leaves out has the default of a run.
+# If a campaign file omits a parameter, the parameter has the default in these objects.
 _RESOURCES = Resources()
 _PARALLELISM = Parallelism()
 _TRAINING = Training()
@@ -235,10 +235,11 @@ def parameter_problems(
 ) -> Iterator[str]:
     """Yield a sentence for each problem of the parameters in one part of a campaign file.
 
-    where: the path of this part, e.g. `defaults`; every sentence begins with the path. A
-    parameter is valid if at least one of `frameworks` has it and accepts its value. elsewhere:
-    keys that are not parameters, e.g. `repeats`, and for each key a hint on where it belongs.
-    The hint is put at the end of the sentence about this key.
+    A parameter is valid if at least one of `frameworks` has it and accepts its value.
+
+    where: the path of this part, e.g. `defaults`; every sentence begins with the path.
+    elsewhere: keys that are not parameters, e.g. `repeats`, each with a hint on where it belongs.
+        The sentence about the key ends with this hint.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

@@ -45,9 +45,9 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The low and the high end of the memory forecast in GiB, as text.
+        """The low and the high end of the memory forecast in GiB, as text, e.g. `12.5-17.3`.
 
-        None without a forecast.
+        None if there is no forecast.
         """
         if self.memory is None:
             return None
@@ -81,7 +81,7 @@ def _of_run(column: Column[Run]) -> Column[_Planned]:
     )
 
 
-# Shown where a run of the campaign is split so.
+# Each column is shown only if a run of the campaign is split in this way.
 _SPLITS = (run_columns.TENSOR, run_columns.PIPELINE, run_columns.CONTEXT)
 
 

@@ -32,9 +32,9 @@ class ParameterSeries:
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
     """Return the series of each run, by the run's id.
 
-    A series consists of the runs that differ at most in `parameter`. runs: three values for
-    each run, which are its id, a text of its other parameters, and its value of `parameter`.
-    Two runs are in the same series if their texts are equal.
+    A series consists of the runs that differ at most in `parameter`.
+    runs: for each run, its id, a text of its other parameters, and its value of `parameter`.
+        Two runs are in the same series if their texts are equal.
     """
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:

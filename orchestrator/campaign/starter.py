@@ -57,7 +57,7 @@ warmup: 25%                   # iterations left out of the numbers: a percentage
 def write_starter(file: Path, force: bool) -> None:
     """Write the starting campaign file to `file`, and the JSON schema for editors next to it.
 
-    Raises UserError if the file already exists, unless `force` is set.
+    Raises UserError if the file already exists and `force` is false.
     """
     if file.exists() and not force:
         raise UserError(f"{file}: exists; give another name, or --force to overwrite it")

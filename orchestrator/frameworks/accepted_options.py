@@ -20,9 +20,10 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
     """Return the options that a run's program accepts; None if they are not known.
 
     The options are read from the program's source in the user's checkout, if possible. Otherwise
-    they are read from the file that the user gave as `options_record`, or from a record of a
-    release that is part of teralog. teralog has no records of users' own scripts.
-    paths: the absolute paths of the user's files and folders, by the parameter that names them.
+    they are read from the file of the parameter `options_record`, or from teralog's own record of
+    a release. teralog has no records of users' own scripts.
+
+    paths: the absolute paths of the user's files and folders, by parameter, e.g. `source`.
     Raises UserError if the file of `options_record` cannot be read.
     """
     start = FRAMEWORKS[run.framework].start
@@ -36,18 +37,19 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 
 
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the problems, and then the warnings, of a run's options and DeepSpeed keys.
+    """Return two lists of sentences on a run's options and DeepSpeed keys: problems and warnings.
 
     The checked options are the run's further arguments and the options that build its model. The
-    checked keys are the keys of the run's DeepSpeed configuration. paths: the absolute paths of the
-    user's files and folders, by the option that names them.
+    checked keys are the keys of the run's DeepSpeed configuration.
 
     An option is a problem if the program would refuse it. A key is a problem if the recorded
-    version of DeepSpeed does not know it, because DeepSpeed would silently ignore the key.
+    version of DeepSpeed does not know it, because DeepSpeed silently ignores unknown keys.
 
-    A refused option is only a warning in two cases. First: the options were recorded from a release
-    of the program, and the user may run another release. Second: teralog cannot read all options
-    from the user's source.
+    In two cases, a refused option is a warning instead. First: the options were recorded from a
+    release of the program, and the user may run another release. Second: teralog cannot read all
+    options from the user's source.
+
+    paths: the absolute paths of the user's files and folders, by parameter, e.g. `source`.
     """
     framework = FRAMEWORKS[run.framework]
     keys = list(framework.checks.unknown_keys(run))

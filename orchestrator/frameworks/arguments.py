@@ -10,7 +10,7 @@ from pydantic import WithJsonSchema
 
 from orchestrator.workloads.rehearsal import given_options
 
-# A file may contain numbers; the program gets them as the file has them.
+# A campaign file may contain numbers; the program gets each number as the file writes it.
 Arguments = list[Annotated[str, WithJsonSchema({"type": ["string", "number"]})]]
 Number = TypeVar("Number", int, float)
 # Options with their values.
@@ -20,18 +20,19 @@ Given = Mapping[str, Sequence[str]]
 def given(arguments: Sequence[str]) -> Given:
     """Return the values of each option in a list of arguments, by option.
 
-    If an option is repeated, its last values count. Values before the first option are left out.
+    For a repeated option, the result contains the values after its last occurrence. Values before
+    the first option are left out.
     """
     return {option: values for option, values in given_options(arguments) if option is not None}
 
 
 def whole_number(options: Given, option: str) -> int | None:
-    """Return an option's value as an integer; None if it is absent or is not an integer."""
+    """Return an option's value as an integer; None if it is absent or is not a single integer."""
     return _one(options, option, int)
 
 
 def number(options: Given, option: str) -> float | None:
-    """Return an option's value as a number; None if it is absent or is not a number."""
+    """Return an option's value as a number; None if it is absent or is not a single number."""
     return _one(options, option, float)
 
 

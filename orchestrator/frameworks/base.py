@@ -32,11 +32,11 @@ class Logged:
 class Partner:
     """The partner with which a report compares a run, and the compared columns.
 
-    The partner is a run of the same campaign. It has the same parameters, except that its value
-    of `option` is `base`. E.g. a run with `optimizer_placement: on` is compared with the run
-    that has `off`.
-    columns: the name of each compared column, with a truth value. All compared cells show the
-        change in percent. If the value is true, they also show the difference between the two
+    The partner is a run of the same campaign. It has the same parameters, except that its
+    parameter `option` has the value `base`. E.g. a run with `optimizer_placement: on` is compared
+    with the run that has `optimizer_placement: off`.
+    columns: a mapping from the name of each compared column to true or false. The cells of each
+        column show the change in percent. With true, they also show the difference between the two
         runs.
     """
 
@@ -46,7 +46,7 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return `framework NAME`, as the setting because of which a run needs GPUs.
+    """Return the setting that makes a run need GPUs: its framework, as text `framework NAME`.
 
     Frameworks that train only on GPUs use this function as their `Checks.needs_gpus`.
     """
@@ -61,10 +61,10 @@ class Checks:
     warnings: yield one sentence for each valid but unusual setting.
     unknown_keys: yield one sentence for each key in the run's DeepSpeed configuration that the
         recorded version of DeepSpeed does not know.
-    needs_gpus: return the setting because of which the run needs GPUs, as text; None if the run can
-        train on CPUs.
-    needs_capability: yield each setting that only newer GPUs support, as text, with the lowest
-        compute capability of these GPUs.
+    needs_gpus: return the setting that makes the run need GPUs, as text; None if the run can train
+        on CPUs.
+    needs_capability: yield pairs: a setting that only newer GPUs support, as text, and the lowest
+        compute capability of the GPUs that support it.
     """
 
     problems: Callable[[Run], Iterator[str]]
@@ -76,20 +76,23 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a framework's program is started. `paths` below are the user's absolute paths, by option.
+    """How a framework's program is started.
+
+    The functions `files` and `own_program` get a mapping: the absolute path of each of the user's
+    files and folders, by option.
 
     template: the job script's Jinja file in `slurm_templates`.
     paths: options that name the user's files or folders, relative to the campaign file. Templates
-        get them as absolute paths in `paths`.
+        get the absolute paths in the variable `paths`.
     paths_or_names: options that name a file or folder if their value begins with `.`, `/`, `~` or
-        `$`, and otherwise something that the program finds by its name.
-    files: return the files that the program opens, given `paths`; a rehearsal checks them.
+        `$`. Any other value is a name that the program looks up, e.g. the name of a data set.
+    files: return the files that the program opens; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
     without_gpus: return the content of one of these JSON files, changed for a cluster without GPUs.
     program: return the name of a file in `known_options`, without `.json`. The file records the
         options that the run's program accepts. None if the program is the user's own.
-    own_program: return the script in the user's checkout that defines the program's options, given
-        `paths`; None if there is no such script on this machine.
+    own_program: return the script in the user's checkout that defines the program's options; None
+        if there is no such script on this machine.
     further: return the further arguments of a run, to check them against the accepted options;
         None if they are not checked.
     imports: return the known top-level modules that the run's program imports. If the Python of the
@@ -184,7 +187,7 @@ class OwnColumns:
     measures: columns that are computed from the log. If such a column has the same name as a column
         of all frameworks, it replaces that column.
     measured_by: a phrase that says how `measures` are measured, for the line under the table.
-    partner: which other run of the campaign the report compares with a run, and in which columns;
+    partner: the run of the campaign with which the report compares a run, and the compared columns;
         None if the report compares no runs.
     unreckoned: return the further arguments of a run that change sizes or FLOPs, but whose effect
         teralog does not count.
@@ -208,7 +211,7 @@ class Framework:
         `launcher` names one of `LAUNCHERS`.
     implied: return parameters that the campaign file may omit, because its other parameters
         determine them. E.g. `strategy` determines `precision` in ColossalAI's benchmarks.
-    split: return how the program really divides the model, from the requested split, the world
+    split: return how the program really divides the model, given the requested split, the world
         size and the options.
     labelled_by: options that a run's label shows by their values alone, e.g. `zero3` for the
         option `strategy`.

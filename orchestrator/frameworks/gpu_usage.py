@@ -1,6 +1,7 @@
 """Columns of a report that show how a run used its GPUs.
 
-The values are from samples of nvidia-smi, in a file next to the run's log or in the log itself.
+The values are from samples of nvidia-smi, in a file next to the run's log or in the log itself. The
+log of OneFlow's benchmark can also contain its own samples.
 """
 
 from orchestrator.common.tables import Column
@@ -15,7 +16,7 @@ _OF_DEVICES = (UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW)
 
 
 def peak_mib(logged: Logged) -> int | None:
-    """Return the highest memory use of any GPU in any sample, in MiB; None without a sample."""
+    """Return the highest memory use of any GPU in any sample, in MiB; None if no sample exists."""
     beside = logged.summary.device_memory_gib
     used = [] if beside is None else [beside]
     used += [
@@ -31,7 +32,7 @@ def busy_percent(logged: Logged) -> float | None:
     """Return the median utilization of a run's GPUs in percent; None if it is not known.
 
     A sample is busy if its utilization is above 0. For each GPU, samples before its first busy
-    sample and after its last busy sample do not count.
+    sample and after its last busy sample are left out.
     """
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent

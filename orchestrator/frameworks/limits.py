@@ -1,4 +1,4 @@
-"""Problems that several frameworks share: limits of their programs."""
+"""Check limits that the programs of several frameworks share."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,10 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield problems if a run splits layers or sequences, for a program that can split neither."""
+    """Yield problems if a run splits layers or sequences.
+
+    For programs that can split neither layers nor sequences.
+    """
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
@@ -72,5 +75,5 @@ def set_twice(
 
 
 def _words(option: str) -> str:
-    # The parser of transformers takes --max-steps for --max_steps.
+    # The parser of transformers accepts --max-steps in place of --max_steps.
     return option.replace("_", "-")

@@ -1,6 +1,6 @@
 """`oneflow_gpt`: OneFlow's GPT-2, with and without optimizer placement.
 
-Every node runs the same command. It starts one process, which uses all GPUs of its node.
+Every node runs the same command. The command starts one process, which uses all GPUs of its node.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from orchestrator.run.model import Run
 from orchestrator.run.presets import GPT2_VOCAB_SIZE
 from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 
-# The program reports after this many iterations by default.
+# The number of iterations between two reports of the program, by default.
 REPORT_INTERVAL = 10
 # A file of tokens; the program encodes texts as GPT-2 does.
 _TOKENS = ".npz"
@@ -94,7 +94,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return the placement of states and activations; the states take as many bytes as in Megatron.
+    """Return the placement of states and activations; the states need as many bytes as in Megatron.
 
     In fp16, the program keeps a copy of the weights in fp32, as Megatron does. Attention is not
     fused. Optimizer placement divides the same states as ZeRO stage 1.
@@ -144,7 +144,7 @@ ONEFLOW_GPT = Framework(
     ),
     model=ModelUse(
         placement=placement,
-        # The program pads the vocabulary to this by itself.
+        # The program itself pads the vocabulary to a multiple of this number.
         vocab_size_multiple=128,
     ),
     report=OwnColumns(

@@ -1,1 +1,1 @@
-"""Programs that runs start, e.g. trainings and checks; they import nothing else of teralog."""
+"""Programs that runs start, e.g. trainings and checks; they import no other part of teralog."""

@@ -88,7 +88,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
     def parse_some(parser: Any, args: Any = None, namespace: Any = None) -> Any:
         parsed = parse(parser, args, namespace)
-        # parse_args calls it, too, and is to judge what is left.
+        # parse_args calls this function, too, and must itself check the remaining arguments.
         if sys._getframe(1).f_code is not parse_all.__code__:  # noqa: SLF001
             raise _ParsedError
         return parsed
@@ -104,7 +104,7 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
 
 
 class _Nothing:
-    """Stands for any class, function or value that a program imports from a missing package."""
+    """Replaces any class, function or value that a program imports from a missing package."""
 
     def __getattr__(self, name: str) -> _Nothing:
         if name.startswith("__") and name.endswith("__"):
@@ -112,7 +112,7 @@ class _Nothing:
         return _Nothing()
 
     def __call__(self, *values: Any, **named: Any) -> Any:
-        # As a decorator it leaves a function or a class as it is.
+        # Used as a decorator, this returns the function or class unchanged.
         if len(values) == 1 and not named and callable(values[0]):
             return values[0]
         return _Nothing()

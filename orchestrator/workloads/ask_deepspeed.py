@@ -3,9 +3,9 @@
 The command is `python ask_deepspeed.py ORDER.json`. ORDER.json describes the runs to check; the
 last line of the output is JSON with the result for each run. DeepSpeed parses the configuration,
 makes its engine for a model of two small layers on the CPU, and takes one step. The process group
-has as many ranks as the run, but the other ranks are fake. So DeepSpeed itself makes all checks
-that it would make before the first real step. Its kernels are replaced by functions that compute
-nothing.
+has as many ranks as the run, but the other ranks are fake. So DeepSpeed itself makes the checks
+that it would make before the first real step. Checks that need a GPU, or the user's model or data,
+are left out. Functions that compute nothing replace DeepSpeed's kernels.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOT_FOR_THE_ENGINE = {
     "wandb": "needs the network",
     "comet": "needs the network",
 }
-# By section, their names in deepspeed/monitor/utils.py.
+# For each section, its name in deepspeed/monitor/utils.py.
 _MONITORS = {"tensorboard": "tb", "wandb": "wandb", "comet": "comet"}
 _NVME = "zero_optimization.{}.device"
 _OFFLOADED = ("offload_optimizer", "offload_param")
@@ -240,14 +240,14 @@ class _Kernels:
 def _replace_kernels() -> None:
     """Replace DeepSpeed's compiled extensions by functions that compute nothing.
 
-    Also make DeepSpeed accept fp16 and bf16 on this machine, because the run itself uses GPUs,
-    and `teralog plan` checks whether these GPUs have the two types.
+    Also make DeepSpeed accept fp16 and bf16 on this machine. The run itself uses GPUs, and
+    `teralog plan` checks whether these GPUs support fp16 and bf16.
     """
     from deepspeed.ops.op_builder import builder
 
     builder.OpBuilder.load = lambda self, verbose=True: _Kernels(type(self).__name__)
     builder.OpBuilder.jit_load = builder.OpBuilder.load
-    # The CPU's own communication, in place of which the run has its GPUs'.
+    # The CPU's own communication; the run communicates between GPUs instead.
     with suppress(ImportError):
         communication: Any = import_module("deepspeed.comm.torch")
         communication.build_shm_op = lambda: None
@@ -342,8 +342,8 @@ def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str
     """Return the dotted path of the key about which pydantic raised an error; None if unknown.
 
     where: the path of the key within its section, as pydantic reports it. title: the name of
-    the class that describes the section, e.g. DeepSpeedZeroConfig. It contains words of the
-    section's name, and so shows which section is meant.
+    the class that describes the section, e.g. DeepSpeedZeroConfig. The class's name contains
+    words of the section's name, and so shows which section is meant.
     """
     paths = [path for path, _ in leaves_of(config)]
     candidates = [
@@ -372,7 +372,7 @@ def _parse(config: dict[str, Any], world_size: int) -> None:
         return
 
     class Unit:
-        """The object that tells DeepSpeed the data-parallel and model-parallel sizes."""
+        """The object from which DeepSpeed reads the data-parallel and model-parallel sizes."""
 
         get_data_parallel_world_size = staticmethod(lambda: world_size)
         get_model_parallel_world_size = staticmethod(lambda: 1)
@@ -396,8 +396,8 @@ def _find_monitors(config: Mapping[str, Any]) -> None:
 def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the sections that a small model on the CPU cannot check.
 
-    These are, e.g., sections that depend on the user's model or data. Offloading to NVMe is
-    replaced by offloading to the CPU.
+    Examples are sections that depend on the user's model or data. Offloading to NVMe is replaced by
+    offloading to the CPU.
     """
     taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
     taken = copy.deepcopy(taken)
@@ -433,16 +433,16 @@ def _take_a_step(config: dict[str, Any]) -> None:
     engine.set_gradient_accumulation_boundary(is_boundary=True)
     dtype = next(engine.module.parameters()).dtype
     output = engine(torch.ones(1, _WIDTH, dtype=dtype))
-    # Small, so that no scale of the loss makes it overflow: then DeepSpeed would skip the step.
+    # The loss is small, so that no loss scale makes it overflow: DeepSpeed would skip the step.
     engine.backward(output.float().sum() * 1e-6)
     engine.step()
 
 
 def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
-    """Return an optimizer for a model whose DeepSpeed configuration contains none.
+    """Return an optimizer for a model whose DeepSpeed configuration has no section `optimizer`.
 
-    It is the optimizer that programs usually make then: AdamW of torch, or DeepSpeedCPUAdam if
-    the configuration offloads the optimizer.
+    In this case, programs usually make AdamW of torch, or DeepSpeedCPUAdam if the configuration
+    offloads the optimizer. This function does the same.
     """
     import torch
 
@@ -455,7 +455,7 @@ def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
 
 
 def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
-    """Return the leaves of a configuration: the keys whose values are not sections with keys.
+    """Return the leaves of a configuration: each key that contains no other keys, with its value.
 
     A leaf is a pair: the path of the key, and its value.
     """

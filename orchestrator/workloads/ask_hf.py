@@ -2,9 +2,9 @@
 
 The command is `python ask_hf.py ORDER.json`. ORDER.json describes the runs to check; the
 last line of the output is JSON with the result for each run. If a program parses its
-arguments with HfArgumentParser, the program is not run. Instead, its dataclasses are read
-from its file, and they parse the arguments together with TrainingArguments. Any other
-program is run until it has made its TrainingArguments. Then the Trainer fills in the
+arguments with HfArgumentParser, the program is not run. Instead, this module reads the
+dataclasses in the program's file, and HfArgumentParser parses the arguments with them. Any
+other program is run until it has made its TrainingArguments. Then the Trainer fills in the
 DeepSpeed configuration, and DeepSpeed checks the complete configuration as in
 ask_deepspeed.py.
 """
@@ -31,12 +31,13 @@ else:
     import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 _PARSER = "HfArgumentParser"
-# For the sizes of buffers that the Trainer computes from a model that is not known.
+# The hidden size of a model that is not known. The Trainer computes sizes of buffers from it.
 _SOME_WIDTH = 1024
 _MISMATCH = "- ds "
 _ENDS_EARLY = "{} ends before it makes its TrainingArguments"
 _CAN_BE_AUTO = ": they must match, or be 'auto'"
-# Without them another model is made, or none, which does not make them the cause.
+# Without these options, a program makes another model or none. So a refusal may disappear, although
+# the removed option is not its cause.
 _SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
 
 _LOADED_LATE = (
@@ -172,7 +173,7 @@ def _stand_for_gpus(transformers: Any, world_size: int) -> None:
             setattr(training_args, name, lambda *values: True)
     if hasattr(training_args, "enable_tf32"):
         training_args.enable_tf32 = lambda *values: None
-    # Without GPUs it would be that of one process.
+    # Without GPUs, the world size would be 1.
     transformers.TrainingArguments.world_size = property(lambda made: world_size)
 
 
@@ -232,11 +233,12 @@ def _answer_of(
 ) -> dict[str, Any]:
     """Return what is refused in arguments and configuration: a JSON object with two keys.
 
-    refusals: for each refusal, its message and the refused option or key. config: the DeepSpeed
-    configuration as the Trainer completes it; None if something is refused, or without DeepSpeed.
+    refusals: for each refusal, its message and the refused option or key.
+    config: the DeepSpeed configuration as the Trainer completes it; None if something is refused,
+        or if the run has no DeepSpeed configuration.
 
-    classes: the dataclasses that the program gives to HfArgumentParser. things: the options and
-    keys to check, with their values.
+    classes: the dataclasses that the program gives to HfArgumentParser.
+    things: the options and keys to check, with their values.
     """
     refusals: list[asking.ProgramRefusal] = []
     filled = None
@@ -275,8 +277,10 @@ def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str
     """Return the dataclass instances that a program makes from its arguments.
 
     classes: the dataclasses that the program gives to HfArgumentParser. If there are none, the
-    program is run until it has made its TrainingArguments, which are then the only instance. Raises
-    _RefusedError if an argument is refused.
+    program is run until it has made its TrainingArguments, which are then the only instance. If
+    `program` is None, too, only the options of TrainingArguments are parsed.
+
+    Raises _RefusedError if an argument is refused.
     """
     import transformers
 
@@ -326,7 +330,7 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
     except _MadeError as made:
         return made.arguments
     except SystemExit:
-        # The last line that the program prints is why it ends.
+        # The last line that the program prints contains the reason why it ends.
         last = [line.strip() for line in printed.getvalue().splitlines() if line.strip()][-1:]
         raise _RefusedError("".join(last) or _ENDS_EARLY.format(program.name)) from None
     finally:

@@ -39,7 +39,7 @@ if __package__:
 else:
     import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
 
-# Hopper's: only the options of MXFP8 and NVFP4 need a later one.
+# The compute capability of Hopper: only the options of MXFP8 and NVFP4 need newer GPUs.
 _CAPABILITY = (9, 0)
 _MOST_STAND_INS = 20
 # Later than any version that an option of Megatron needs.
@@ -57,7 +57,7 @@ _OPTION = re.compile(r"--[A-Za-z0-9][\w-]*")
 _NAME = re.compile(r"[A-Za-z_]\w+")
 # Messages that only show that this machine has no GPU, or no build for one.
 _NO_GPU = re.compile(r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error")
-# Likewise of a Python without Transformer Engine.
+# Messages that only show that this Python has no Transformer Engine.
 _NO_ENGINE = re.compile(r"install (TE|Transformer ?Engine)|transformer_engine", re.IGNORECASE)
 _PACKAGE = re.compile(r"(?<![\w-])[a-z]\w*(?:-\w+)+")
 _FSDP = {"--use-torch-fsdp2", "--use-megatron-fsdp"}
@@ -80,9 +80,10 @@ class _ReachedTraining(BaseException):
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Lets Python import a replacement for each package in `names`, which this Python lacks.
+    """Lets Python import a replacement for each package in `names`.
 
-    The functions and classes in a replacement do nothing.
+    `names` are the packages that this Python lacks. The functions and classes in a replacement do
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -123,7 +124,7 @@ class _Megatron:
     def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
         """Import the training program of the first run in `orders`, and the modules it imports.
 
-        If that fails, the reason is stored, and `ask` raises it as CannotAskError.
+        If an import fails, the reason is stored, and `ask` raises CannotAskError with this reason.
         """
         program = orders[0].program
         if program is None or not Path(program).is_file():
@@ -154,7 +155,7 @@ class _Megatron:
         groups = asking.grouped(order.arguments)
         for problem in asking.problems_of(groups, refused, asking.option_name):
             of_parser = any(problem.message in answer["of_parser"] for answer in answers)
-            # Without a cause, validation may miss what was left out: that is not reported.
+            # Validation may fail only because an option was removed: this is not reported.
             if of_parser or not problems:
                 problems.append(problem)
             if not of_parser:
@@ -266,7 +267,7 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 
 
 def _show_transformer_engine() -> None:
-    """If this Python lacks Transformer Engine, make Megatron behave as with the newest release.
+    """If this Python lacks Transformer Engine, make Megatron behave as with its newest release.
 
     Without Transformer Engine, Megatron sets its fused functions to None, and its TransformerConfig
     refuses options that need them. So these functions are replaced by stand-ins.
@@ -423,7 +424,7 @@ def _set_up_groups(root: str, args: argparse.Namespace) -> None:
     torch.distributed.init_process_group(
         backend="fake", rank=0, world_size=args.world_size, store=FakeStore()
     )
-    # Groups of gloo would connect; those of the fake process group do not.
+    # Groups with the backend gloo would open connections; groups of the fake one do not.
     made = torch.distributed.new_group
     if not hasattr(torch.distributed, "ProcessGroupNCCL"):
         setattr(torch.distributed, "ProcessGroupNCCL", MagicMock())  # noqa: B010
@@ -514,8 +515,8 @@ def _argparse_raises() -> Iterator[None]:
 def _words_of(error: BaseException) -> str:
     """Return an error's message on one line.
 
-    If the error has no message, return the statement that raised it, e.g. an assertion, or else the
-    name of the error's class.
+    If the error has no message, return the statement that raised the error, e.g. an assertion. If
+    this statement cannot be read, return the name of the error's class.
     """
     text = str(error)
     if not text.strip():

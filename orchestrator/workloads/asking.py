@@ -25,14 +25,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-# For one question; the import of torch is not in it.
+# The time limit for one question; the import of torch is not part of a question.
 SECONDS = 120
-# For all questions about a run.
+# The time limit for all questions about a run.
 SECONDS_OF_ALL = 900
 # A run with more problems than this is wrong in some other way.
 _MOST_PROBLEMS = 20
 _OWN_MODULE = "-m teralog."
-# Short ones, e.g. `no`, are part of many messages.
+# Shorter words, e.g. `no`, are in many messages by chance.
 _WORD = re.compile(r"[A-Za-z]\w{2,}")
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
 _WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate")
@@ -114,7 +114,7 @@ def answer_orders(
     os.dup2(2, 1)
     os.environ.update(_OFFLINE)
     sys.dont_write_bytecode = True
-    # This folder has modules of general names, which are not those of the user's program.
+    # Modules in this folder have general names. The user's program must not import them by mistake.
     sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
     content = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     orders = [read_order(order) for order in (content if isinstance(content, list) else [content])]
@@ -267,12 +267,14 @@ def problems_of(
     """Yield each refusal of options or keys, with the option or key that causes the refusal.
 
     things: the options of a command line, or the keys of a configuration, with their values.
-    ask: a function that returns what the program refuses in `things`, often only one problem.
+    ask: a function that returns what the program refuses in a list of options or keys. Programs
+    often report only their first problem.
     name: a function that returns the name of an option or key.
     last: names of options or keys that are tried last in the search for a cause.
 
     After each refusal, its cause is removed from `things`, and the program is asked again about the
-    remaining things. A refusal that appears only because something was removed is not reported.
+    remaining things. If no cause of the first refusal is found, the refusal is yielded without a
+    cause. A later refusal without a cause is not yielded, because the removals may have caused it.
     """
     left, first = list(things), True
     for _ in range(_MOST_PROBLEMS):
@@ -306,7 +308,8 @@ def _cause(
     """Return the option or key that causes a refusal; None if the search finds none.
 
     A cause is an option or key whose removal makes the refusal disappear. Options and keys that the
-    message mentions are tried first, and those in `last` are tried last.
+    message mentions are tried first. Those in `last` are tried last, except if the message contains
+    one of their values.
     """
 
     def likely(thing: Any) -> tuple[bool, int]:
@@ -339,8 +342,8 @@ def _cause(
 def _has_value(thing: Sequence[Any], message: str) -> bool:
     """Return whether a message contains one of an option's or key's values as a whole word.
 
-    thing: the name of the option or key, followed by its values. Only values that are words of
-    at least three characters count: a message may contain a number or letter by chance.
+    thing: the name of the option or key, followed by its values. Numbers and words of fewer than
+    three characters are ignored, because a message may contain them by chance.
     """
     values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
     return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)

@@ -1,4 +1,4 @@
-"""Bind a rank to cores near its GPU, or start it with a command of the user that binds it.
+"""Bind a rank to cores near its GPU, or start the rank with the user's own command for binding.
 
 On every rank, the launcher starts one of these commands instead of `PROGRAM ARGUMENT…`. The
 process of the command binds itself, and then becomes the rank's program:
@@ -47,8 +47,9 @@ def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
     Returns None if the process is bound, or if the machine has only one NUMA node. Memory needs no
     binding: Linux allocates it on the node of the core that first uses it.
 
-    ranks: the number of ranks per node if they have no GPUs, else 0. Ranks without GPUs are spread
-        over the NUMA nodes, so that consecutive ranks share a node.
+    ranks: the number of ranks per node if they have no GPUs, else 0. A rank with a GPU is bound to
+        the NUMA node of this GPU. Ranks without GPUs are spread over the NUMA nodes, so that
+        consecutive ranks share a node.
     root: the folder that contains Linux's folder `sys`: / except in tests.
     """
     local = os.environ.get("LOCAL_RANK", "")
@@ -82,7 +83,7 @@ def numa_nodes(root: Path) -> "dict[int, set[int]]":
 
 
 def listed_cores(text: str) -> "set[int]":
-    """Return the cores in a text of the Linux kernel: for 0-3,8 these are 0, 1, 2, 3 and 8."""
+    """Return the numbers of the cores in a text of the Linux kernel: {0, 1, 2, 8} for `0-2,8`."""
     ranges = [part.split("-") for part in text.strip().split(",") if part]
     return {core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)}
 
@@ -100,11 +101,11 @@ def gpu_numa_node(local_rank: int, root: Path) -> "int | None":
     gpus = [row for row in rows if len(row) == 3]
     visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     names = [name for name in visible if name] or [row[0] for row in gpus]
-    # A task that sees one GPU uses that, whatever its rank.
+    # A task that sees only one GPU uses this GPU, whatever its rank.
     name = names[local_rank] if local_rank < len(names) else names[0] if len(names) == 1 else None
     for index, uuid, bus in gpus:
         if name is not None and (name == index or uuid.startswith(name)):
-            # nvidia-smi writes eight digits of the domain, the kernel four or as many as it has.
+            # nvidia-smi writes the domain with eight digits; the kernel uses four or more.
             domain, _, rest = bus.lower().partition(":")
             address = f"{int(domain, 16):04x}:{rest}"
             node = _text(root / "sys/bus/pci/devices" / address / "numa_node").strip()

@@ -50,7 +50,8 @@ from .settings import (
 
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-MicroBatchTrainer = Callable[[Tensor, bool], Tensor]  # (token ids, is it the last?) to its loss
+# A function of a micro-batch's token ids and whether it is the last one; returns its loss.
+MicroBatchTrainer = Callable[[Tensor, bool], Tensor]
 
 
 def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBatchTrainer:
@@ -116,7 +117,7 @@ def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatc
         if settings.strategy == "ddp":
             report_iteration(settings, device, iteration, step_seconds, mean_loss)
         else:
-            # DeepSpeed reports the time of its steps, and nothing of their loss.
+            # DeepSpeed reports the time of its steps, but not their loss.
             report_loss(settings, iteration, mean_loss)
     report_end(settings, device, clock(device) - started, mean_loss)
 
@@ -165,7 +166,7 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
                 f"{path}: {name} is {value}, but the arguments give {wanted}; make them agree"
             )
             raise SettingsError(sentence)
-    os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
+    os.environ["DS_ACCELERATOR"] = device.type  # otherwise DeepSpeed uses any GPU that it finds
     return load_module(
         "deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`, or --strategy ddp"
     ), config

@@ -52,11 +52,15 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """GPT-2: learned positions, biases everywhere, output head tied to the token embedding.
 
-    This is its number of parameters, with l = layers, h = hidden size, f = feed-forward size, v =
-    vocabulary, s = sequence length. A block has 4h^2 + 4h parameters in its attention (query, key,
-    value, output), 2hf + f + h in its feed-forward network and 4h in its two LayerNorms. The
-    embeddings have vh + sh, and the final LayerNorm has 2h. With f = 4h the sum is l(12h^2 + 13h) +
-    vh + sh + 2h. Each tied weight is counted once.
+    The number of parameters is computed from l = layers, h = hidden size, f = feed-forward size,
+    v = vocabulary and s = sequence length. It is the sum of:
+
+    - in each of the l blocks: 4h^2 + 4h in the attention (query, key, value, output), 2hf + f + h
+      in the feed-forward network, and 4h in the two LayerNorms;
+    - vh + sh in the embeddings;
+    - 2h in the final LayerNorm.
+
+    With f = 4h, the sum is l(12h^2 + 13h) + vh + sh + 2h. Each tied weight is counted once.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -105,7 +109,7 @@ def draw_weights(
 ) -> None:
     """Give a model GPT-2's initial weights.
 
-    output: a text that is in the names of output projections and of no other weights.
+    output: a text that only the names of output projections contain.
 
     Each weight is drawn whole and in fp32, even if it is partitioned over the ranks. So all
     strategies start from the same numbers.

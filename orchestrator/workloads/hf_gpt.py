@@ -1,22 +1,23 @@
 """Train a GPT-2 on dummy tokens with Hugging Face's Trainer and ZeRO, and report its speed.
 
 The program needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is
-started like gpt.py. It has the same arguments, except that it has no `--strategy`, and has
-`--warmup-steps`. DeepSpeed's JSON sets the ZeRO stage, and the Trainer fills in "auto" values from
-the arguments:
+started like gpt.py, e.g. by:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.hf_gpt
+
+It has the arguments of gpt.py, with `--warmup-steps` instead of `--strategy`. DeepSpeed's JSON sets
+the ZeRO stage, and the Trainer fills in "auto" values from the arguments.
 
 The Trainer prints its own lines: a dictionary after each iteration and, at the end, its result with
 the time of the whole training. The dictionary does not contain the time of the iteration, so rank 0
 also reports this time, in the lines of reporting.py. `step_seconds` is the wall time from the
 Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. Between
-two steps, the Trainer fetches samples and reduces the loss for its dictionary. This time is only in
-the Trainer's result.
+two steps, the Trainer fetches samples and reduces the loss for its dictionary. The time between two
+steps is only in the Trainer's result.
 
 Weights are drawn as in gpt.py, without dropout, so that the losses of the stages can be compared.
-The learning rate is constant after `--warmup-steps`. All other settings are the Trainer's defaults,
-including the clipping of gradients.
+The learning rate is constant after `--warmup-steps`. AdamW has the same settings as in gpt.py. All
+other settings of the training are the Trainer's defaults, including the clipping of gradients.
 """
 
 from __future__ import annotations
@@ -84,11 +85,11 @@ class StepTimer:
         self.begun = clock(self.device)
 
     def end(self) -> None:
-        """Record how long the current iteration took; it has just ended."""
+        """Record how long the iteration took that has just ended."""
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
-        """Print the report of the last iteration: its time and its loss.
+        """Print the report of the iteration that has just ended: its time and its loss.
 
         loss: the mean over all ranks and micro-batches.
         """
@@ -97,9 +98,9 @@ class StepTimer:
 
 
 def callback(transformers: Any, times: StepTimer) -> Any:
-    """Return a callback of the Trainer that calls `times` at each step's begin and end.
+    """Return a callback of the Trainer that calls `times` at the beginning and end of each step.
 
-    The callback also passes each loss that the Trainer logs to `times`.
+    If the Trainer logs a loss, the callback also passes this loss to `times`.
     """
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
@@ -149,7 +150,7 @@ def trainer_arguments(
 
     folder: the output folder, which the Trainer requires; no checkpoints are written.
     """
-    # Reentrant, as in gpt_model.py and for its reason.
+    # Reentrant, for the reason in gpt_model.py.
     checkpointing: dict[str, Any] = {
         "gradient_checkpointing": True,
         "gradient_checkpointing_kwargs": {"use_reentrant": True},
@@ -188,7 +189,7 @@ def run_hf_gpt(
     deepspeed = load_module("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(settings, device, warmup_steps, folder, transformers)
-        deepspeed.init_distributed()  # on the CPU the arguments leave it out
+        deepspeed.init_distributed()  # on the CPU, TrainingArguments do not call it
         model = build_hf_model(settings, deepspeed, transformers)
         versions = {"deepspeed": deepspeed.__version__, "transformers": transformers.__version__}
         report_start(settings, device, model, versions)
@@ -241,7 +242,7 @@ def hf_gpt_main(arguments: Sequence[str] | None = None) -> int:
         settings = settings_of(options, f"zero{stage}")
         check_heads(settings)
         device = select_device(settings)
-        os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
+        os.environ["DS_ACCELERATOR"] = device.type  # otherwise DeepSpeed uses any GPU that it finds
         how = "`pip install transformers accelerate`"
         transformers = load_module("transformers", f"transformers is not installed; try {how}")
         load_module(

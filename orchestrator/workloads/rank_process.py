@@ -44,8 +44,8 @@ def set_rank_environment() -> None:
 def select_device(settings: Settings) -> torch.device:
     """Return the device on which this rank trains: its GPU, or the CPU.
 
-    Raises SettingsError if there is no GPU although the settings demand one, or if the device
-    cannot train with these settings.
+    Raises SettingsError if the settings require a GPU and there is none, or if this rank would
+    train in fp16 on the CPU.
     """
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SettingsError("--device cuda: torch finds no CUDA device here; try --device cpu")
@@ -55,9 +55,9 @@ def select_device(settings: Settings) -> torch.device:
                 "--precision fp16 does not train on the CPU; try bf16, fp32 or a GPU"
             )
         return torch.device("cpu")
-    # Slurm may show each task only its own GPU, which is then number 0 whatever the local rank.
+    # Slurm may show each task only its own GPU. This GPU has number 0, whatever the local rank is.
     index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    os.environ["LOCAL_RANK"] = str(index)  # DeepSpeed takes the number from here
+    os.environ["LOCAL_RANK"] = str(index)  # DeepSpeed reads the number of the GPU here
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 
@@ -65,7 +65,7 @@ def select_device(settings: Settings) -> torch.device:
 def load_module(module: str, otherwise: str) -> Any:
     """Import and return a module.
 
-    Raises SettingsError if the module is missing. otherwise: the message of this error.
+    Raises SettingsError with the message `otherwise` if the module is missing.
     """
     try:
         return importlib.import_module(module)
@@ -76,19 +76,22 @@ def load_module(module: str, otherwise: str) -> Any:
 
 
 def print_settings_error(program: str, error: SettingsError) -> int:
-    """Print the message of an error of the user, on rank 0 only; return exit code 1."""
+    """Print the message of a mistake of the user, on rank 0 only; return exit code 1.
+
+    Other ranks wait 5 seconds, because the launcher may stop all ranks after the first exit.
+    """
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)
     else:
-        time.sleep(5)  # the first to leave makes the launcher stop all: let rank 0 speak
+        time.sleep(5)  # so that rank 0 can print the message before the launcher stops it
     return 1
 
 
 def leave(exit_code: int) -> NoReturn:
     """End the process immediately with an exit code.
 
-    sys.exit is not used, because it let some DeepSpeed runs abort after their work was done, when
-    the interpreter ended ("terminate called without an active exception").
+    sys.exit is not used: with it, some DeepSpeed runs aborted after their work was done, when the
+    interpreter ended ("terminate called without an active exception").
     """
     sys.stdout.flush()
     sys.stderr.flush()

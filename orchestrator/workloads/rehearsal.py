@@ -6,9 +6,9 @@ first, because a launcher without torch starts no ranks, and then no rank can re
 missing module.
 
 Then the launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on
-every rank, to check the rank's environment, its options, and the files that the rank would
-open. The ranks write their reports into FOLDER, which is new for each start. The first rank
-prints which ranks are on which node, and the problems of all ranks.
+every rank. This call checks the rank's environment, its options, and the files that the rank
+would open. The ranks write their reports into FOLDER, which is new for each start. The first
+rank prints which ranks are on which node, and the problems of all ranks.
 
 The exit code is 2 if an option is refused, as with argparse. It is 1 after any other
 problem, and otherwise 0. The file uses only the standard library, because it runs under the
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 ORDER_FILE = "rehearsal.json"
-# Once all ranks have met and nothing is wrong; a log without it is of no rehearsal.
+# Printed if all ranks have reported and all checks have passed.
 LAST_WORD = "would start: nothing was trained"
 # Ranks start within seconds of each other, unless they share a small machine.
 MEETING_SECONDS = 120.0
@@ -44,7 +44,7 @@ _MODULE = "-m "
 _OF_ARGPARSE = ("argument ", "unrecognized arguments", "ambiguous option", "the following arg")
 _TRACEBACK = 'Traceback (most recent call last):\n  File "rehearsal.py", nothing was started'
 _CONVERT = {"int": int, "float": float, "str": str}
-# DeepSpeed's launcher, and torch's of the years before torchrun, hand it to every rank.
+# DeepSpeed's launcher, and torch's launcher before torchrun, pass this option to every rank.
 _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 
@@ -105,7 +105,7 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
         except OSError as error:
             yield f"{type(error).__name__}: {error}"
     if order["accepted"] is not None and order["refuses"]:
-        # As argparse begins its last line, with exit code 2.
+        # The form of the last line that argparse prints before it ends with exit code 2.
         name = Path(program.removeprefix(_MODULE)).name
         yield from (
             f"{name}: error: {problem}" for problem in option_problems(arguments, order["accepted"])
@@ -177,7 +177,7 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _program_problems(program: str) -> Iterator[str]:
-    """Yield the error message if Python cannot run the program, given as a file or folder."""
+    """Yield the error message if Python cannot run `program`, which is a file or folder."""
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):
@@ -205,7 +205,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a remark if a launcher added `--local-rank`, and the program needs `--local_rank`."""
+    """Yield a remark if a launcher added `--local-rank`, but the program needs `--local_rank`."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -217,9 +217,9 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 def _program(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with `-m MODULE` joined into one word.
 
-    words: four kinds of words, in this order: the file with the instructions of the rehearsal,
-    the folder of reports, the program, and its arguments. The program is one word, a file, or
-    the two words `-m MODULE`.
+    words: the file with the instructions of the rehearsal, the folder of reports, the program,
+    and the program's arguments, in this order. The program is a file (one word), or
+    `-m MODULE` (two words).
     """
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
@@ -243,10 +243,10 @@ def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str 
 
 
 def _imports_exit_code(order: Mapping[str, Any]) -> int:
-    """Check that this Python has the modules that the run needs; return 0, or 1 if one is missing.
+    """Check that this Python has the modules that the run needs; return the exit code.
 
-    If modules are missing, also prints the error messages, and the command that installs the
-    modules.
+    The exit code is 0, or 1 if a module is missing. If modules are missing, also prints the error
+    messages, and the command that installs the modules.
     """
     problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
     missing = [module for module, problem in problems.items() if problem]
@@ -260,7 +260,7 @@ def _imports_exit_code(order: Mapping[str, Any]) -> int:
 
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
     """Yield an error message for each module that the run's Python does not find."""
-    # The program would not look in the folder of this file.
+    # The program would not look for modules in the folder of this file.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
     yield from filter(None, map(_module_problem, modules))
 
@@ -301,7 +301,7 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
         yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks per node"
     node = environment.get("SLURM_NODEID", "")
     if node.isdecimal() and int(node) != rank // per_node:
-        # Ranks next to each other share a node: so the groups of a split model are laid out.
+        # Consecutive ranks must share a node: the groups of a split model consist of such ranks.
         yield f"ValueError: RANK is {rank} on node {node}, with {per_node} ranks per node"
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
@@ -323,9 +323,10 @@ def option_problems(
 ) -> Iterator[str]:
     """Yield one message of argparse for each argument that a program would refuse.
 
-    accepted: a mapping from each option to its properties. `values` is how many values it has: 0,
-        another number, or argparse's "?", "*" or "+"; 1 if not given. `type` is "int", "float" or
-        "str". `choices` are the allowed values. `required` is whether the option must be given.
+    accepted: a mapping from each option to its properties. `values` is how many values it has: a
+        number, or argparse's "?", "*" or "+". Without `values`, the option has one value. `type` is
+        "int", "float" or "str". `choices` are the allowed values. `required` is whether the option
+        must be given.
     """
     options = given_options(arguments)
     for option, values in options:
@@ -408,9 +409,9 @@ def _master() -> str:
 def _listen(rank: int) -> socket.socket | None:
     """Return a socket on which rank 0 listens, so that the other ranks can try to connect to it.
 
-    The port is MASTER_PORT, where the ranks of torch.distributed would meet. Returns None on other
-    ranks, and under torchrun, because torchrun itself listens there. Also returns None if rank 0
-    cannot listen; the other ranks then report that they cannot connect.
+    The port is MASTER_PORT, to which the ranks of a training would connect. Returns None on other
+    ranks, and under torchrun, because torchrun itself listens on this port. Also returns None if
+    rank 0 cannot listen; the other ranks then report that they cannot connect.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -438,10 +439,10 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, report: Mapping[str, Any]) -> bool:
-    """Write a rank's report into the folder `meeting`; return whether that worked.
+    """Write a rank's report into the folder `meeting`; return True if that worked.
 
-    It fails if the folder already contains a report of this rank. The report appears in one step,
-    so that no other rank reads half of it.
+    Returns False if the folder already contains a report of this rank. The report appears in the
+    folder as a whole, so that no other rank reads half of it.
     """
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(report), encoding="utf-8")
@@ -462,7 +463,8 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     """Wait for the reports of all ranks, print them together, and return whether all checks passed.
 
     Prints which ranks are on which node, and then the problems. If only some nodes have a
-    problem, it is printed with the names of these nodes.
+    problem, the problem is printed with the names of these nodes. If no report arrives for
+    `MEETING_SECONDS`, the missing ranks are a problem, too.
     """
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node

@@ -1,7 +1,8 @@
 """Print the reports of a training program: speed, loss and memory, by rank 0 on stdout.
 
 A report is a line at the start, after each iteration, or at the end. The lines have exactly this
-form; `deepspeed` is only there if it is used, and `device` is the GPU's name on CUDA:
+form. On CUDA, `device` is the GPU's name. The first line ends with the versions of the packages
+that the program uses:
 
     [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32 | \
 parameters 136960 | torch 2.13.0+cpu | deepspeed 0.19.8
@@ -9,6 +10,10 @@ parameters 136960 | torch 2.13.0+cpu | deepspeed 0.19.8
 memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402
     [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | \
 max_memory_allocated_gib 0.402
+
+If DeepSpeed itself prints the time of each iteration, the line after an iteration is shorter:
+
+    [teralog] iteration 3/20 | loss 6.238123 | mean over ranks
 
 `samples_per_second` is the global batch divided by `step_seconds`. A loss is the mean over ranks
 and micro-batches, and may be nan or inf. Memory is that of rank 0: on CUDA the memory of torch's

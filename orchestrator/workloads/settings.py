@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
-    """Return the settings that consist of parsed options and a strategy, e.g. `zero2`."""
+    """Return the settings, given the parsed options and a strategy, e.g. `zero2`."""
     names = (field.name for field in fields(Settings))
     chosen = {name: options[name] for name in names if name != "strategy"}
     chosen["ffn_hidden_size"] = chosen["ffn_hidden_size"] or 4 * chosen["hidden_size"]

@@ -132,7 +132,7 @@ def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]
 
 
 def _own_name(run: Run, key: str) -> str:
-    # `10b` is in both tables; without further information, GPT's is meant.
+    # Both tables have a model `10b`; without a prefix, GPT's model is meant.
     return f"; write opt-{key}" if run.model == presets.GPT.get(run.model_name or "") else ""
 
 
@@ -177,9 +177,9 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
     """Return the samples per second per GPU of a phase; None if the log has no such rate.
 
-    phase: `make_experience` (the program generates experience) or `learn` (it learns from this).
-    Since version 0.3.0 the program prints the rate of all GPUs together. This function divides that
-    rate by the number of GPUs.
+    phase: `make_experience` (the program generates experience) or `learn` (the program learns from
+    the experience). Since version 0.3.0, the program prints the rate of all GPUs together. This
+    function divides that rate by the number of GPUs.
     """
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
@@ -190,7 +190,8 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
 def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
     """Return the TFLOPs per GPU that the program prints for a phase; None if the log has none.
 
-    phase: `make_experience` (the program generates experience) or `learn` (it learns from this).
+    phase: `make_experience` (the program generates experience) or `learn` (the program learns from
+    the experience).
     """
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu
@@ -221,6 +222,6 @@ COLUMNS: tuple[Column[Run], ...] = (
 def files(benchmark: str) -> Callable[[Mapping[str, str]], list[str]]:
     """Return a function that lists the files that a run opens.
 
-    benchmark: the path of the benchmark program in ColossalAI's folder.
+    benchmark: the file name of the benchmark program.
     """
     return lambda paths: [f"{paths['source']}/{FOLDER}/{benchmark}"]

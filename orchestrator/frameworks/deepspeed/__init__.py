@@ -1,1 +1,1 @@
-"""Define the frameworks whose programs read a DeepSpeed configuration, and build it."""
+"""Define the frameworks whose programs read a DeepSpeed configuration; build this configuration."""

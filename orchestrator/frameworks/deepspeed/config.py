@@ -55,7 +55,8 @@ def program_config(
 
     The batch sizes, the ZeRO section and the precision come from the run.
     usual: the settings that the program usually has. They are merged into the configuration first.
-    extra: the user's own settings, which are merged last. Both are merged section by section.
+    extra: the user's own settings, which are merged last.
+    Both `usual` and `extra` are merged section by section.
     """
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
@@ -164,8 +165,10 @@ def contradictions(
     """Yield one sentence for each value of a configuration that contradicts the run's parameters.
 
     A contradiction matters because the plan, the table and run.json show the run's parameters, but
-    DeepSpeed uses the configuration. filled_in: whether the program replaces every "auto" by a
-    value of its command line; if so, "auto" contradicts nothing.
+    DeepSpeed uses the configuration. A section that is not a mapping is reported, too.
+
+    filled_in: whether the program replaces every "auto" by a value of its command line. If so,
+    "auto" does not contradict a parameter.
     """
     training = run.training
     settings = {

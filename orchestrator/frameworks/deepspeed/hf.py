@@ -124,7 +124,7 @@ def problems(run: Run) -> Iterator[str]:
                 "tokenizer gpt2; give another tokenizer, or program=hf_gpt, which needs none"
             )
         if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
-            # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
+            # GPT2Config.update_from_string cannot change a value that is None, e.g. n_inner.
             yield (
                 f"ffn_hidden_size={run.model.ffn_width} cannot be set in run_clm.py; its "
                 f"models have 4*hidden_size={4 * run.model.hidden_size}; use program=hf_gpt"
@@ -154,11 +154,11 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def needs_gpus(run: Run) -> str | None:
-    """Return the setting because of which a run needs GPUs; None if the run can train on CPUs.
+    """Return the setting that makes a run need GPUs, as text; None if the run can train on CPUs.
 
-    This setting is ZeRO 3 in run_clm.py. With ZeRO 3, transformers makes the model before the ranks
-    are connected. On CPUs DeepSpeed then assumes that there is only one rank, and refuses the batch
-    size.
+    A run needs GPUs if run_clm.py uses ZeRO 3. With ZeRO 3, transformers makes the model before the
+    ranks are connected. On CPUs, DeepSpeed then assumes that there is only one rank, and refuses
+    the batch size.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
         return "zero_stage=3 with program=run_clm"

@@ -43,10 +43,10 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key with an old name, which DeepSpeed has renamed.
+    """Yield one sentence for each key that DeepSpeed has renamed, but that still has its old name.
 
     For programs with today's DeepSpeed, `with_todays_names` replaces old names before this
-    check. It keeps an old name in two cases:
+    check. `with_todays_names` keeps an old name in two cases:
 
     - A parameter of the run (`offload_…`) sets the same value.
     - The configuration contains the new name, too. DeepSpeed refuses both names together.
@@ -78,8 +78,8 @@ def _renamed_keys(
 def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return a configuration in which keys with old names have the names of today's DeepSpeed.
 
-    A key keeps its old name if the configuration also contains the new name, or if a parameter of
-    the run (`offload_…`) sets the same value. `renamed_keys` reports such keys.
+    A key keeps its old name in two cases: the configuration also contains the new name, or a
+    parameter of the run (`offload_…`) sets the same value. `renamed_keys` reports these keys.
     """
     renamed = _renamed(path)
     renamed_config: dict[str, Any] = {}

@@ -77,7 +77,8 @@ def problems(run: Run) -> Iterator[str]:
 def placement(run: Run) -> Placement | None:
     """Return how a run's states are placed on the ranks; None if the run has no ZeRO stage.
 
-    The recomputation of activations is left open, because it depends on the user's script.
+    The result does not contain whether activations are recomputed, because that depends on the
+    user's script.
     """
     placed = zero.placement(run)
     return None if placed is None else replace(placed, recomputation=None)

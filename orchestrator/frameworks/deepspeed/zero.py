@@ -23,8 +23,8 @@ from orchestrator.run.model import Run
 DeepspeedLauncher = Literal["torchrun", "deepspeed", "srun"]
 OffloadDevice = Literal["none", "cpu"]
 
-# The one that writes to an NVMe; the optimizer of the others (stage_1_and_2.py of DeepSpeed 0.19.8)
-# takes any device for the CPU.
+# Only this stage writes to NVMe. The optimizer of the other stages (stage_1_and_2.py of DeepSpeed
+# 0.19.8) treats any device as the CPU.
 _NVME_STAGE = 3
 
 
@@ -74,7 +74,10 @@ def unknown_config_keys(files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def pipeline_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if a run has both a pipeline and ZeRO stage 2 or 3."""
+    """Yield a problem if a run has both a pipeline and ZeRO stage 2 or 3.
+
+    These stages divide the gradients over ranks, but a pipeline must add up whole gradients.
+    """
     stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
     if stage > 1 and stages > 1:
         yield (
@@ -109,7 +112,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def _silent_steps(run: Run) -> Iterator[str]:
-    """Yield one sentence for each setting with which DeepSpeed would print no step of the run."""
+    """Yield one sentence for each setting that would make DeepSpeed print no steps of the run."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
         none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
@@ -139,7 +142,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 def steps_on_cpu(run: Run) -> bool:
     """Return whether the run's optimizer is offloaded.
 
-    DeepSpeed's CPU Adam then updates the weights.
+    If it is, DeepSpeed's CPU Adam updates the weights.
     """
     return bool(run.options.offload_optimizer != "none")
 
@@ -177,8 +180,8 @@ def states(
     """Return the placement of DeepSpeed's weights, gradients and optimizer states.
 
     The placement depends on the optimizer class that DeepSpeed uses. In bf16 with stage 0 or 1,
-    it uses BF16_Optimizer if gradients are added up in fp32. If a run has a pipeline but does
-    not add up gradients in fp32, only some versions of DeepSpeed use BF16_Optimizer. The result
+    DeepSpeed uses BF16_Optimizer if gradients are added up in fp32. If they are not, but the run
+    has a pipeline, some versions of DeepSpeed use BF16_Optimizer, and others do not. The result
     then covers both cases.
     """
     accumulated = value_at(config, "data_types.grad_accum_dtype")

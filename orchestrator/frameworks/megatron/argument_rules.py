@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
-Whether the further arguments fit each other is not checked here. Megatron's own code checks that,
-and `orchestrator/workloads/ask_megatron.py` runs this code.
+This module does not check whether the further arguments contradict each other. Megatron's own code
+checks that, and `orchestrator/workloads/ask_megatron.py` runs Megatron's code.
 """
 
 import math
@@ -20,7 +20,7 @@ _NOT_FOR_RUNS = {
     "--encoder-num-layers": "is set by num_layers; remove it",
 }
 _SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
-# Options that give Megatron core data of the user's own.
+# Options that name the user's own data for Megatron core.
 OWN_DATA = (DATA_PATH, *_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
@@ -49,7 +49,7 @@ def common_problems(run: Run) -> Iterator[str]:
         if option in options:
             yield f"extra_args: {option} {instead}"
     for option in _BY_SAMPLES:
-        # No samples of warm-up are what it has by default.
+        # By default, the warm-up has 0 samples.
         if option in options and not (
             option == "--lr-warmup-samples" and whole_number(options, option) == 0
         ):
@@ -90,9 +90,9 @@ def data_source_problems(run: Run) -> Iterator[str]:
 def blend_problems(run: Run) -> Iterator[str]:
     """Yield a problem if --data-path has several values, but not a weight before each prefix.
 
-    A correct example is `--data-path 0.3 /data/a 0.7 /data/b`. The prefix is the beginning of the
-    paths of a data set's files. Megatron 2 itself refuses a wrong list late, after it has put the
-    model on all GPUs.
+    A correct example is `--data-path 0.3 /data/a 0.7 /data/b`. A prefix is the path of a data set's
+    files without the endings `.bin` and `.idx`. Megatron 2 itself refuses a wrong list late, after
+    it has put the model on all GPUs.
     """
     words = given(run.options.extra_args).get(DATA_PATH)
     if words is None or len(words) == 1:

@@ -19,7 +19,7 @@ _CHECKPOINTING = (
     "contiguous_checkpointing",
 )
 
-# Keys of DeepSpeed's configuration that have other names today, which that of 2021 does not know.
+# Keys that DeepSpeed has renamed. DeepSpeed of 2021 does not know the new names.
 KEYS_OF_2021 = ("zero_optimization.stage3_gather_fp16_weights_on_model_save",)
 
 
@@ -39,7 +39,7 @@ class MegatronDeepspeedOptions(MegatronOptions):
     contiguous_checkpointing: Annotated[
         bool, Field(description="Keep activation checkpoints in one piece of memory.")
     ] = False
-    # DeepSpeed 0.3 takes its rank from --local_rank, which only this launcher hands on.
+    # DeepSpeed 0.3 reads its rank from --local_rank, which only this launcher passes.
     launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "launch"
     deepspeed: Annotated[
         dict[str, Any],
@@ -48,7 +48,7 @@ class MegatronDeepspeedOptions(MegatronOptions):
 
 
 def checkpointing(run: Run) -> list[str]:
-    """Return the names of the run's parameters that are on and change activation checkpointing.
+    """Return the names of those parameters of activation checkpointing that are on in a run.
 
     An example is `partition_activations`.
     """

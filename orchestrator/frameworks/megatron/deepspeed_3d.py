@@ -34,7 +34,7 @@ from parsers.formats.megatron.memory import MEGATRON_MEMORY
 
 _RECORDS = {"new": "megatron-deepspeed-2.4", "old": "megatron-lm-1.1.5-3d"}
 _OF_A_CHUNK = "--num-layers-per-virtual-pipeline-stage"
-# As the scripts of 2021 have it, of each branch.
+# The values in the scripts of 2021, by branch.
 _LOSS_SCALING = {
     "new": {"loss_scale_window": 500, "initial_scale_power": 12},
     "old": {"loss_scale_window": 1000, "initial_scale_power": 10},
@@ -98,7 +98,10 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 
 
 def _interleaving_problems(run: Run) -> Iterator[str]:
-    """Yield why the interleaved schedule of Megatron 2.4 is impossible, if the run requests it."""
+    """Yield each reason why the run cannot use the interleaved schedule of Megatron 2.4.
+
+    Yields nothing if the run does not request this schedule.
+    """
     each = whole_number(given(run.options.extra_args), _OF_A_CHUNK)
     layers, stages = _layers_and_stages(run)
     if each is None or layers is None or layers % stages:
@@ -117,7 +120,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
     layers, stages = _layers_and_stages(run)
     if options.zero_stage > 1:
-        # The program makes a pipeline of one stage too, and DeepSpeed asks for the kind of model.
+        # The program makes a pipeline even for one stage, and DeepSpeed checks the kind of model.
         yield (
             f"zero_stage={options.zero_stage} divides gradients, which DeepSpeed's pipeline must "
             "add up, even with one stage; use zero_stage 0 or 1, or framework "

@@ -73,7 +73,7 @@ def problems(run: Run) -> Iterator[str]:
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} needs precision=fp16 in DeepSpeed of 2021"
     if options.zero_stage == 1 and options.offload_optimizer != "none":
-        # DeepSpeed's optimizer of stage 1 takes no setting of offload (engine.py of 0.3.16).
+        # DeepSpeed's optimizer of stage 1 has no setting for offload (engine.py of 0.3.16).
         yield (
             f"offload_optimizer={options.offload_optimizer} needs zero_stage=2 or 3: DeepSpeed of "
             "2021 keeps the optimizer states of stage 1 on the GPU"
@@ -121,10 +121,10 @@ def _tiling_problems(run: Run) -> Iterator[str]:
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
     """Return DeepSpeed's configuration by file name.
 
-    Some sizes in the configuration follow from the hidden size h, with the same factors as in
-    Hugging Face's integration. A bucket of gradients has h² elements. With ZeRO stage 3, DeepSpeed
-    fetches 0.9·h² elements of parameters ahead, and parameters smaller than 10·h elements stay on
-    every rank.
+    Some sizes in the configuration are computed from the hidden size h, with the same factors as in
+    Hugging Face's Trainer. A bucket of gradients has h² elements. With ZeRO stage 3, DeepSpeed
+    fetches 0.9·h² elements of parameters in advance. Parameters with fewer than 10·h elements stay
+    on every rank.
     """
     options: MegatronDeepspeedZeroOptions = run.options
     h = 0 if run.model is None else run.model.hidden_size

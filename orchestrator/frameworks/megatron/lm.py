@@ -28,7 +28,7 @@ from parsers.formats.megatron.memory import MEGATRON_MEMORY
 if TYPE_CHECKING:
     from orchestrator.model.description import Layer
 
-# Halved at each overflow but the first, the loss scale comes from 2**32 to some 2**15 in 18.
+# Each overflow except the first halves the loss scale: 18 overflows lower it from 2**32 to 2**15.
 _ITERS_OF_OVERFLOW = 20
 
 
@@ -106,7 +106,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def model_problems(run: Run) -> Iterator[str]:
-    """Yield why Megatron-LM cannot build the model of a run."""
+    """Yield each reason why Megatron-LM cannot build the model of a run."""
     if not run.options.is_core:
         yield from only_gpt2(run)
         return
@@ -124,7 +124,7 @@ def model_problems(run: Run) -> Iterator[str]:
 
 
 def _hybrid_problems(run: Run, layers: Iterable["Layer"]) -> Iterator[str]:
-    """Yield why `pretrain_mamba.py` cannot train the hybrid model of a run."""
+    """Yield each reason why `pretrain_mamba.py` cannot train the hybrid model of a run."""
     from orchestrator.model.megatron_arguments import layer_letter
 
     letters = {layer_letter(layer) for layer in layers}
@@ -153,7 +153,7 @@ def model_arguments(run: Run) -> list[list[str]]:
     groups = megatron_arguments(description(run.model, run.model.vocab_size))
     if run.model.is_hybrid:
         groups = list(releases.hybrid_arguments(groups, run.options.version))
-    # Megatron asks for it also if positions have no table.
+    # Megatron requires this option even if the model has no table of positions.
     if not any("--max-position-embeddings" in words for words in groups):
         groups.append(["--max-position-embeddings", str(run.model.seq_length)])
     return groups
@@ -164,7 +164,7 @@ def _is_hybrid(run: Run) -> bool:
 
 
 def _selective(run: Run) -> list[str]:
-    """Return further arguments for selective recomputation; empty for Megatron-LM 2."""
+    """Return further arguments that request selective recomputation; empty for Megatron-LM 2."""
     return memory.selective(run) if run.options.is_core else []
 
 
@@ -188,7 +188,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
     if context > 1 and options.transformer_impl == "local":
         yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
     elif context > 1 and run.training.precision == "fp32":
-        # Transformer Engine splits sequences in fused attention alone, which has no fp32.
+        # Transformer Engine splits sequences only in fused attention, which does not support fp32.
         yield (f"context_parallel_size={context} needs precision=bf16 or fp16 for fused attention")
     elif context > 1 and _unfused(options):
         yield (
@@ -198,7 +198,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
     if run.model is None:
         return
     length = run.model.seq_length
-    # Each rank has two pieces of a sequence, an early and a late one, so that all work alike.
+    # Each rank has an early and a late piece of a sequence, so that all ranks have equal work.
     if context > 1 and length % (2 * context):
         yield f"seq_length={length} is not divisible by 2*context_parallel_size={2 * context}"
     elif options.sequence_parallel and length // context % tensor:

@@ -1,4 +1,4 @@
-"""Check which arguments of Megatron core change a run's memory, or the GPUs that it needs.
+"""Find arguments of Megatron core that change a run's memory, or that need newer GPUs.
 
 Some arguments work only on newer GPUs, i.e. from a certain compute capability on. Others request
 selective recomputation, or change the memory in a way that the forecast does not count.
@@ -13,11 +13,11 @@ from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.placement import Recomputation, recomputation
 from orchestrator.run.model import Run
 
-# Transformer Engine's get_attention_backend has neither fused nor flash attention on older GPUs,
-# and splits sequences in those alone.
+# On older GPUs, Transformer Engine's get_attention_backend has no fused and no flash attention. It
+# splits sequences only in these two kinds of attention.
 FUSED_ATTENTION = (8, 0)
 _GROUPED_GEMM = (8, 0)  # validate_args
-# Transformer Engine's check_fp8_support, and what recipes need beyond it.
+# Transformer Engine's check_fp8_support, and the recipes that need newer GPUs.
 _FP8 = (8, 9)
 _RECIPES = {"blockwise": (9, 0), "mxfp8": (10, 0), "nvfp4": (10, 0)}
 _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
@@ -42,7 +42,7 @@ def needed(run: Run) -> Iterator[tuple[str, Capability]]:
 
 _GRANULARITY, _ACTIVATIONS = "--recompute-granularity", "--recompute-activations"
 _MODULES = "--recompute-modules"
-# By default it recomputes the attention scores, as in the placement.
+# By default, selective recomputation recomputes the attention scores, as `Placement` assumes.
 _SCORES = ["core_attn"]
 
 
@@ -61,8 +61,9 @@ def selective(run: Run) -> list[str]:
 def mode(run: Run) -> Recomputation | None:
     """Return which activations a Megatron core run recomputes, for the memory forecast.
 
-    Selective recomputation recomputes only some parts of a layer. If these are the attention
-    scores, the forecast can count the effect. Returns None if the run selects other parts.
+    Selective recomputation recomputes only some parts of a layer. If these parts are the attention
+    scores, the forecast can count the effect, and the result is "selective". If the run selects
+    other parts, the result is None.
     """
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
@@ -70,7 +71,8 @@ def mode(run: Run) -> Recomputation | None:
     return "selective" if list(modules) == _SCORES else None
 
 
-# States or activations are divided, offloaded or of fewer bytes, or the model is smaller.
+# With these options, states or activations are divided, are offloaded or have fewer bytes, or the
+# model is smaller.
 _SAVES = (
     "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
     "--cpu-offloading-num-layers", "--use-precision-aware-optimizer", "--main-grads-dtype",
@@ -156,7 +158,7 @@ def may_save(run: Run) -> bool:
 def warnings(run: Run) -> Iterator[str]:
     """Yield a warning for each further argument that saves memory which the forecast still counts.
 
-    Arguments that `unreckoned` returns are left out, because another warning covers them.
+    Arguments that `shared.unreckoned` returns are left out, because they have another warning.
     """
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):

@@ -14,18 +14,18 @@ _COUNTED = (
     "--account-for-loss-in-pipeline-split",
 )
 _GROUP = "--microbatch-group-size-per-virtual-pipeline-stage"
-# Without overlap Megatron core, too, interleaves no fewer than three stages.
+# With this option, Megatron core can interleave only three stages or more, like Megatron 2.
 NO_OVERLAP = "--no-overlap-p2p-communication"
-# Options of Megatron core by which stages need not have the same number of layers.
+# With these options of Megatron core, stages may have different numbers of layers.
 UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
 
 def least_split(given: Parallelism, world_size: int) -> Parallelism:
-    """Return the parallel sizes with which a run trains, after Megatron lowered too large ones.
+    """Return the parallel sizes of a run, after Megatron has lowered those that are too large.
 
-    Megatron's parser takes min(tensor, world size) as the tensor-parallel size t, and min(pipeline,
-    world size // t) as the pipeline-parallel size. Source: parse_args in megatron/arguments.py of
-    Megatron 2.0 to 2.6, and of Megatron core up to 0.8.
+    Megatron's parser sets the tensor-parallel size to t = min(tensor, world size), and the
+    pipeline-parallel size to min(pipeline, world size // t). Source: parse_args in
+    megatron/arguments.py of Megatron 2.0 to 2.6, and of Megatron core up to 0.8.
     """
     tensor = min(given.tensor_parallel_size, world_size)
     stages = min(given.pipeline_parallel_size, world_size // tensor)
@@ -33,7 +33,7 @@ def least_split(given: Parallelism, world_size: int) -> Parallelism:
 
 
 def split_warnings(run: Run) -> Iterator[str]:
-    """Yield a warning for each parallel size that Megatron lowers, because ranks are too few."""
+    """Yield a warning for each parallel size that Megatron lowers because of too few ranks."""
     split, given = run.parallelism, run.parallelism.given
     for name in ("tensor_parallel_size", "pipeline_parallel_size"):
         asked, taken = getattr(given, name), getattr(split, name)
@@ -69,7 +69,8 @@ def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
 def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield a problem if `checkpoint_num_layers` does not divide the layers of a stage or chunk.
 
-    This is a rule of Megatron 2. chunks: how many chunks of layers each pipeline stage has.
+    This is a rule of Megatron 2.
+    chunks: how many chunks of layers each pipeline stage has.
     """
     if run.model is None:
         return
@@ -95,13 +96,15 @@ def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
 
 
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
-    """Yield why the interleaved schedule, with several chunks per stage, is impossible.
+    """Yield each reason why the interleaved schedule is impossible for a run.
+
+    chunks: how many chunks of layers each pipeline stage has. The schedule needs several.
+    least_stages: the smallest number of stages that the program can interleave.
 
     Each stage computes one chunk for a group of micro-batches, and then the next chunk for the
     same group. A group has as many micro-batches as there are stages. So the number of stages
-    must divide the number of micro-batches. In Megatron core, a further argument can set
-    another size of the groups; then this is not checked.
-    least_stages: the smallest number of stages that the program can interleave.
+    must divide the number of micro-batches. In Megatron core, a further argument can set another
+    size of the groups. If a run has this argument, the number of micro-batches is not checked.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:
@@ -122,7 +125,7 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
 
 
 def forecast_warnings(run: Run) -> Iterator[str]:
-    """Yield a warning for each argument that makes pipeline stages unequal.
+    """Yield a warning for each argument that sets the number of layers of single pipeline stages.
 
     The memory forecast assumes that the layers are divided as evenly as possible.
     """

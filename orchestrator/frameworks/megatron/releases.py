@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 _MAIN = "main"
 RECORDED = ("0.12", "0.13", "0.14", "0.15", "0.16", "0.17", "0.18", "0.19", _MAIN)
-# As they are listed for users.
+# The versions in lists for users.
 VERSIONS = ["2", "core", *(f"core-{release}" for release in RECORDED)]
 _LAST_THAT_LOWERS = (0, 8)
 # e.g. core-0.16, core_v0.17.1, core_r0.16.0, 0.16, core-main
@@ -13,7 +13,7 @@ _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
 
 def checked_version(version: str) -> str:
-    """Return a version of Megatron unchanged; raise ValueError if Megatron has no such version."""
+    """Return `version` unchanged; raise ValueError if the text does not name a Megatron version."""
     record_name(version)
     return version
 
@@ -46,8 +46,8 @@ def record_name(version: str) -> str:
 def lowers_parallel_sizes(version: str) -> bool:
     """Return whether a version's parser lowers parallel sizes that are too large for the ranks.
 
-    The parsers of Megatron 2.x and of Megatron core up to 0.8 do so. Later parsers refuse such
-    sizes.
+    The parsers of Megatron 2.x and of Megatron core up to 0.8 lower them. Later parsers refuse
+    sizes that are too large.
     """
     match = _RELEASE.fullmatch(version)
     return version == "2" or (match is not None and _number(match[1]) <= _LAST_THAT_LOWERS)
@@ -55,7 +55,7 @@ def lowers_parallel_sizes(version: str) -> bool:
 
 # The first release of core whose hybrid models have layers of this letter.
 _LAYERS_SINCE = {"E": ((0, 16), "layers of experts"), "G": ((0, 17), "gated delta nets")}
-# Earlier ones have another name for the pattern.
+# Earlier releases have another name for the option with the pattern of layers.
 _LAYER_PATTERN = (0, 17)
 
 

@@ -16,9 +16,9 @@ from orchestrator.run.presets import GPT2_VOCAB_SIZE
 
 MegatronLauncher = Literal["torchrun", "launch", "srun"]
 
-# The vocabulary is padded to a multiple of this and of the tensor-parallel size.
+# The vocabulary is padded to a multiple of this number times the tensor-parallel size.
 VOCAB_SIZE_MULTIPLE = 128
-# Further arguments may give it in place of `data_path`: weights and prefixes in turn.
+# Further arguments may contain this option instead of `data_path`: a weight before each prefix.
 DATA_PATH = "--data-path"
 PATHS = ("source", "data_path", "vocab_file", "merge_file", "options_record")
 # In the order of the GPT2 experiments' tables.
@@ -65,7 +65,7 @@ _SET_BY_PARAMETERS = {
     "--zero-stage": "zero_stage",
     "--deepspeed_config": "deepspeed",
 }
-# Likewise, where the framework has the parameter.
+# The same, for parameters that only some frameworks have.
 _SET_BY_OPTIONS = {
     "--num-layers-per-virtual-pipeline-stage": "virtual_pipeline_parallel_size",
     "--num-virtual-stages-per-pipeline-rank": "virtual_pipeline_parallel_size",
@@ -128,7 +128,7 @@ class MegatronOptions:
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
     """Return a function that yields the paths of the files that a run opens.
 
-    program: the path of the program in the user's checkout.
+    program: a file of the program, by its path in the user's checkout.
     """
 
     def files(paths: Mapping[str, str]) -> Iterator[str]:
@@ -166,7 +166,10 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def split_problems(run: Run) -> Iterator[str]:
-    """Yield a problem if tensor_parallel_size does not divide the heads or the MLP's width."""
+    """Yield a problem for each size that tensor_parallel_size does not divide.
+
+    The sizes are the number of attention heads and the width of the MLP.
+    """
     if run.model is None:
         return
     ranks = run.parallelism.tensor_parallel_size
@@ -181,8 +184,8 @@ def split_problems(run: Run) -> Iterator[str]:
 def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
     """Yield a problem if `checkpoint_num_layers` does not divide the number of layers.
 
-    Megatron of 2021 runs `checkpoint_num_layers` layers after every activation checkpoint. It does
-    so even if fewer layers are left after the last checkpoint.
+    Megatron of 2021 runs `checkpoint_num_layers` layers after every activation checkpoint, even if
+    fewer layers are left.
 
     layers: how many layers a rank runs at a time.
     whose: the owner of these layers, for the message, e.g. "a pipeline stage".
@@ -279,10 +282,12 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield warnings about valid but unusual settings.
 
-    chunks: how many chunks of layers a pipeline rank has. One warning is about pipeline stages that
-    wait more than half of the time. In the 1F1B schedule with p stages and m micro-batches, each
-    stage waits during (p - 1) / (m + p - 1) of a step (Narayanan et al. 2021, section 2.2). With v
-    chunks per stage, it waits during (p - 1) / (v·m + p - 1) of a step.
+    chunks: how many chunks of layers each pipeline stage has.
+
+    One warning is about pipeline stages that wait more than half of the time. In the 1F1B schedule
+    with p stages and m micro-batches, each stage waits during a part of every step. This part is
+    (p - 1) / (m + p - 1) of the step (Narayanan et al. 2021, section 2.2). With v chunks per stage,
+    it is (p - 1) / (v·m + p - 1).
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

@@ -17,8 +17,8 @@ class FurtherArguments:
 
     parameter: the name of the run's parameter that contains these arguments, e.g. `extra_args`.
     words: the arguments themselves.
-    remedy: what the user can do if the runs use another release than the recorded one; part of
-        messages.
+    remedy: what the user can do if the runs use another release of the program than the recorded
+        one. Messages end with this text.
     """
 
     parameter: str

@@ -51,7 +51,7 @@ def factory_options(
 ) -> Iterator[tuple[list[str], Takes]]:
     """Yield the options that an ArgumentGroupFactory of Megatron makes from a dataclass.
 
-    Each item has the names of an option, and the keywords of its `add_argument` call.
+    Each item is a pair: the names of an option, and the keywords of its `add_argument` call.
     """
     for field in fields_of(interpreter, factory.fields_of).values():
         init = field.keywords.get("init")

@@ -10,17 +10,18 @@ from typing import Any
 from orchestrator.common.errors import UserError
 from orchestrator.frameworks.options.source import read_options
 
-# The programs that a checkout may have, the first that is there.
+# Programs that a checkout may contain; the first one that exists is read.
 _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 
 
 def make_record(source: Path) -> dict[str, Any]:
     """Return the record of a program's options as JSON values.
 
-    source: a checkout of Megatron or of one of its forks, or a script. The result contains the
-    program's name, the path of its source, and what each option accepts. It contains `complete:
-    false` if some options could not be read. Raises UserError if the checkout contains no program,
-    or if the program has no options.
+    source: a checkout of Megatron or of one of its forks, or a script.
+
+    The record contains the program's name, the path of its source, and what each option accepts. It
+    also contains `complete: false` if some options could not be read. Raises UserError if `source`
+    does not exist or contains no program, or if no option of the program can be read.
     """
     program = source
     if source.is_dir():
@@ -42,7 +43,11 @@ def make_record(source: Path) -> dict[str, Any]:
 
 
 def _name(program: Path) -> str:
-    """Return the program's name and version as text, e.g. `Megatron core 0.17.1 (1a2b3c4)`."""
+    """Return the program's name and version as text, e.g. `Megatron core 0.17.1 (1a2b3c4d5e6f)`.
+
+    The text in parentheses is the git commit. The name of a program other than Megatron core is its
+    file and folder, e.g. `pretrain_gpt.py in Megatron-LM`.
+    """
     folder = program.parent
     version = _core_version(folder / "megatron" / "core" / "package_info.py")
     name = f"{program.name} in {folder.absolute().name}"

@@ -1,9 +1,9 @@
 """Find the options that a program adds to its parser, by following its code without running it.
 
-The interpreter handles the part of Python that such code uses: calls that pass on a parser,
-literals, loops over literals, enumerations and dataclasses. The value of any other expression is
-`UNKNOWN`. If the condition of an `if` is unknown, both branches are followed, because another
-machine may take the other branch.
+The interpreter computes only the expressions that such code needs: calls that pass on a parser,
+literals and operations on them, loops over literals, enumerations and dataclasses. The value of any
+other expression is `UNKNOWN`. If the condition of an `if` is unknown, the interpreter follows both
+branches, because another machine may take the other branch.
 """
 
 import ast
@@ -27,7 +27,7 @@ from orchestrator.frameworks.options.values import (
 )
 
 Names = dict[str, Any]
-# How deep calls are followed, and how many rounds of a loop.
+# The largest depth of calls, and the largest number of rounds of a loop, that are followed.
 _DEPTH, _ROUNDS = 40, 1000
 _BUILTINS = ("list", "tuple", "set", "frozenset", "dict", "range", "sorted", "str", "int", "float",
              "bool", "len", "min", "max", "enumerate", "zip", "reversed", "sum", "abs")  # fmt: skip
@@ -60,13 +60,13 @@ class Interpreter:
         on_call: Callable[[str, list[Any], Names], None],
         options_of: Callable[["Interpreter", Factory], Iterable[tuple[list[str], Names]]],
     ) -> None:
-        """Prepare to follow the modules.
+        """Prepare to follow the code of the modules.
 
-        on_option: called with the names and keywords of each `add_argument` call.
-        on_call: called for each function outside of the checkout that gets a parser, with the
-            function's name and arguments.
-        options_of: returns the options that an ArgumentGroupFactory of Megatron makes, as names and
-            keywords.
+        on_option: is called for each `add_argument` call, with its names and keywords.
+        on_call: is called for each call of a function outside of the checkout that makes or gets a
+            parser, with the function's name and arguments.
+        options_of: returns the options that an ArgumentGroupFactory of Megatron makes: for each
+            option, its names and keywords.
         """
         self.modules = modules
         self._on_option, self._on_call, self._options_of = on_option, on_call, options_of
@@ -79,7 +79,7 @@ class Interpreter:
         """Return the value of a name in a module; UNKNOWN if it has several values or none."""
         key = (id(module), name)
         if key not in self._looked_up:
-            self._looked_up[key] = UNKNOWN  # while it is computed: a circle has no value
+            self._looked_up[key] = UNKNOWN  # at first: a name that depends on itself has no value
             self._looked_up[key] = self._computed_name(module, name)
         return self._looked_up[key]
 
@@ -206,8 +206,8 @@ class Interpreter:
         """Follow each of several branches with its own copy of the variables.
 
         Afterwards, merge the copies: a variable keeps its value if it is the same after all
-        branches; otherwise it becomes UNKNOWN. Branches that end the function are not merged.
-        Return whether all branches end the function, and the value that the function returns.
+        branches; otherwise it becomes UNKNOWN. The copies of branches that end the function are
+        left out. Return whether all branches end the function, and the returned value.
         """
         before, results, ends, value = dict(names), [], [], UNKNOWN
         for body in bodies:
@@ -486,8 +486,8 @@ class Interpreter:
     def called(self, function: Any, arguments: list[Any], keywords: Names) -> Any:
         """Return the value of a call; UNKNOWN if it cannot be computed.
 
-        If it cannot be computed and the call gets a parser, the result is the parser, because
-        functions that add options usually return it.
+        Functions that add options usually return their parser. So if the value cannot be computed
+        and the call gets a parser, the result is the parser.
         """
         match function:
             case External():
@@ -537,10 +537,9 @@ class Interpreter:
     def call(self, function: Function, arguments: list[Any], keywords: Names) -> Any:
         """Follow a call of a function of the checkout, and return the value of the call.
 
-        A call is followed if the function gets a parser, may add options, or is short enough to
-        compute a value. Otherwise the result is UNKNOWN. If the function gets a parser and the
-        call's value cannot be computed, the result is the parser, because such functions usually
-        return it.
+        A call is followed if the function gets a parser, may add options, or is short. Otherwise
+        the result is UNKNOWN. Functions that add options usually return their parser. So if the
+        function gets a parser and the call's value cannot be computed, the result is the parser.
         """
         for name, value in keywords.items():
             self._provider(name, value)
@@ -622,8 +621,10 @@ def _factory(arguments: list[Any], keywords: Names) -> Any:
 def _concerns_options(node: ast.FunctionDef | ast.AsyncFunctionDef, values: list[Any]) -> bool:
     """Return whether the interpreter must follow a call of a function.
 
-    It must if the function may add options to a parser. Functions of at most 5 statements are
-    followed too, because their result may be used in an option.
+    The interpreter must follow functions that may add options to a parser. It also follows
+    functions of at most 5 statements, because an option may use their result.
+
+    values: the arguments of the call.
     """
     if any(value is PARSER for value in values):
         return True

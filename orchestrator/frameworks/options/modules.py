@@ -39,7 +39,10 @@ class Modules:
     _parsed: dict[str, Module | None] = field(default_factory=dict)
 
     def find(self, name: str) -> Module | None:
-        """Return a module by its dotted name; None if the folders do not contain it."""
+        """Return a module by its dotted name; None if the folders do not contain it.
+
+        Also return None if the module's file is not Python code.
+        """
         if name not in self._parsed:
             self._parsed[name] = None
             for path in self._places(name):
@@ -57,7 +60,10 @@ class Modules:
         )
 
     def read(self, path: Path, name: str) -> Module | None:
-        """Parse a file; return None if the file is not Python. Raises OSError."""
+        """Parse a file as a module called `name`; return None if it is not Python code.
+
+        Raises OSError if the file cannot be read.
+        """
         content = path.read_bytes()
         self.hashes[str(path)] = hashlib.sha256(content).hexdigest()
         try:

@@ -23,8 +23,8 @@ class Record:
 
     program: the program's name and version, as text.
     options: what each option accepts, e.g. how many values, of which type, and which choices.
-    own: whether the record was made from the program of the runs itself. If not, it is the record
-        of a release, and the program of the runs may be another release.
+    own: whether the record was made from the program that the runs start. If not, it was made from
+        a release, and the runs may start another release.
     complete: whether the record has the names of all options. False if the program computes some
         names when it runs, or if a package outside the checkout adds options.
     """
@@ -52,7 +52,8 @@ def recorded(name: str) -> Record:
 def record_of_file(path: Path) -> Record:
     """Return the record in a file that `teralog record-options` wrote.
 
-    Such a record was made from the user's own source. Raises UserError if the file cannot be read.
+    This record was made from the user's own source. Raises UserError if the file cannot be read or
+    is not a record.
     """
     problem = f"options_record: {path}: "
     try:

@@ -21,7 +21,8 @@ from orchestrator.frameworks.options.values import (
 )
 
 Takes = dict[str, Any]
-# Modules of a checkout that make the parser of its programs, which start it many calls away.
+# Modules of a checkout that make the parser of its programs. The programs call them indirectly,
+# through many other functions.
 ARGUMENT_MODULES = ("megatron.training.arguments", "megatron.arguments", "arguments")
 # Options that deepspeed.add_config_arguments adds to a parser, in every version since 0.3.
 DEEPSPEED: Mapping[str, Takes] = {
@@ -47,7 +48,7 @@ class SourceOptions:
 
     options: the known properties of each option: `values`, `type`, `choices`, `required`,
     `default` and `action`. `values` is how many values the option takes: a number, "?", "*" or
-    "+". It is 0 for a flag and absent for one value.
+    "+". `values` is 0 for a flag, and is absent if the option takes one value.
     files: SHA-256 of each file that was read, by absolute path.
     complete: whether the name of each option is known. False if the program computes some names
     when it runs, or if a package outside the checkout adds options.
@@ -195,7 +196,7 @@ def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) 
         return {"values": "*"}
     if isinstance(action, str):
         return {}
-    # An action of the program's own, which may set its number of values.
+    # The action is a class of the program, which may itself set the number of values.
     defined = isinstance(action, Class) and not any(
         isinstance(part, ast.Name | ast.keyword | ast.arg)
         and (getattr(part, "id", None) or part.arg) == "nargs"  # type: ignore[union-attr]
@@ -234,7 +235,8 @@ def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
         else:
             return takes
     elif not (kind is None or kind in (int, float, str)):
-        # The program converts a value before it compares: what it accepts is not known.
+        # The program converts a value before it compares the value with the choices. So the texts
+        # that it accepts are not known.
         return takes
     if listed and all(isinstance(choice, str | int | float) for choice in listed):
         takes["choices"] = listed
@@ -242,7 +244,10 @@ def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _plain(value: Any) -> Any:
-    """Return an option's default as a JSON value; None if JSON cannot represent it."""
+    """Return an option's default as a JSON value; None if JSON cannot represent the default.
+
+    The result is also None for an integer above 2**63.
+    """
     if isinstance(value, Member):
         return value.name
     if isinstance(value, list | tuple):

@@ -70,7 +70,7 @@ class Factory:
     """An ArgumentGroupFactory of Megatron, which adds one option for each field of a dataclass.
 
     fields_of: the dataclass.
-    exclude: the names of fields that become no option.
+    exclude: the names of the fields for which it adds no option.
     """
 
     fields_of: Class
