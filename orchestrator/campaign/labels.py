@@ -112,7 +112,7 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _size(model: Any) -> str | None:
-    """Return a model's number of parameters as text, e.g. 18.4B.
+    """Return a model's number of parameters with three digits, e.g. 18.4B.
 
     Returns None for a preset, and for a model whose description is incomplete or wrong. Also
     returns None if the campaign file gives only the model's name, as a text.
@@ -121,10 +121,12 @@ def _size(model: Any) -> str | None:
     if not isinstance(shape, ModelShape) or "preset" in model:
         return None
     count = shape.parameters(shape.vocab_size)
-    unit, sign = next(
-        prefix for prefix in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if count >= prefix[0]
+    # From the least unit up, so that 999.9M, which rounds to 1000M, becomes 1B.
+    texts = (
+        (f"{count / unit:.3g}", sign)
+        for unit, sign in ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "B"), (1e12, "T"))
     )
-    return f"{count / unit:.3g}{sign}"
+    return next((text + sign for text, sign in texts if float(text) < 1000), f"{count:.3g}")
 
 
 def _whole(name: str, value: Any) -> str:

@@ -36,6 +36,8 @@ _OWN_MODULE = "-m teralog."
 _WORD = re.compile(r"[A-Za-z]\w{2,}")
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
 _WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate")
+# Which arguments of these events are paths that change; of all other events, it is the first.
+_CHANGED = {"os.rename": slice(2), "os.link": slice(1, 2), "os.symlink": slice(1, 2)}
 _OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -183,10 +185,15 @@ def _be_harmless(order: ProgramOrder, scratch: str) -> None:
         if event in _NETWORK and not (event == "socket.connect" and isinstance(values[1], str)):
             raise PermissionError("no network while a program is asked about a run")
         changes = event in _WRITES or (event == "open" and _is_writing(values))
-        if source is not None and changes and isinstance(values[0], str | bytes):
-            path = os.path.realpath(os.fsdecode(values[0]))
-            if path == source or path.startswith(source + os.sep):
-                raise PermissionError(f"{path}: not changed while a program is asked about a run")
+        if source is None or not changes:
+            return
+        for given in values[_CHANGED.get(event, slice(1))]:
+            if isinstance(given, str | bytes):
+                path = os.path.realpath(os.fsdecode(given))
+                if path == source or path.startswith(source + os.sep):
+                    raise PermissionError(
+                        f"{path}: not changed while a program is asked about a run"
+                    )
 
     sys.addaudithook(guard)
 

@@ -17,6 +17,8 @@ LARGE = (
     "seq_length: 2048}"
 )
 SMALL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
+TINY = "{num_layers: 1, hidden_size: 2, num_attention_heads: 1, vocab_size: 2, seq_length: 2}"
+NEARLY_A_MILLION = SMALL.replace("512", "13995")
 WIDE = "{num_layers: 2, hidden_size: 64, num_attention_heads: 8, vocab_size: 512, seq_length: 64}"
 
 
@@ -29,6 +31,8 @@ WIDE = "{num_layers: 2, hidden_size: 64, num_attention_heads: 8, vocab_size: 512
         (f"model: [{LARGE}, {SMALL}]", ["18.4B", "137k"]),
         (f"model: [{SMALL}, {WIDE}]", ["2-64-4-512-64", "2-64-8-512-64"]),
         (f"model: [s, {SMALL}]", ["s", "137k"]),
+        (f"model: [{TINY}, {SMALL}]", ["86", "137k"]),
+        (f"model: [{NEARLY_A_MILLION}, {SMALL}]", ["1M", "137k"]),
     ],
 )
 def test_labels_are_short(

@@ -141,10 +141,32 @@ def test_all_that_a_parser_refuses_is_reported(program, tmp_path):
     assert "invalid int value: 'many'" in reasons["--batch"]
 
 
-def test_a_program_that_changes_its_source_is_stopped(program, tmp_path):
-    program.write_text("open(__file__ + '.log', 'w')\n" + PARSER)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "open(__file__ + '.log', 'w')",
+        "os.mkdir(__file__ + '.d')",
+        "os.remove(__file__)",
+        "os.rename(__file__, 'away.py')",
+        "open('new', 'w').close(); os.rename('new', __file__)",
+        "os.symlink('/', __file__ + '.link')",
+        "open('new', 'w').close(); os.link('new', __file__ + '.link')",
+    ],
+)
+def test_a_program_that_changes_its_source_is_stopped(program, tmp_path, change):
+    """A program cannot create, remove or replace files in its own folder while it is asked."""
+    program.write_text(f"import os\n{change}\n{PARSER}")
     answer = answer_of("argparse", tmp_path, program=program)
-    assert "not changed while a program is asked" in answer["error"]
+    assert "not changed while a program is asked" in (answer["error"] or "")
+    assert sorted(path.name for path in program.parent.iterdir()) == ["choices.py", "train.py"]
+
+
+def test_a_program_may_read_its_source_and_write_elsewhere(program, tmp_path):
+    allowed = (
+        "open(__file__).close(); os.symlink(__file__, 'link'); os.mkdir('a'); os.rename('a', 'b')"
+    )
+    program.write_text(f"import os\n{allowed}\n{PARSER}")
+    assert answer_of("argparse", tmp_path, program=program)["error"] is None
 
 
 @pytest.mark.parametrize("text", [None, "def broken(:\n", "print('no parser')\n"])
