@@ -112,13 +112,14 @@ def commands_page(title: str, commands: Sequence[click.Command]) -> str:
 
     sphinx-click inserts the help when the site is built.
     """
-    listed = ", ".join(f"`{command.name}`" for command in commands)
+    *most, last = (f"`{command.name}`" for command in commands)
+    listed = f"{', '.join(most)} and {last}" if most else last
     directives = "\n".join(
         f".. click:: {_place(command)}\n   :prog: teralog {command.name}\n   :nested: full\n"
         for command in commands
     )
     return (
-        f"# Commands: {title}\n\n{_wrapped(f'{listed}.')}\n"
+        f"# Commands: {title}\n\n{_wrapped(f'This page describes the commands {listed}.')}\n"
         "The site shows the text of `--help` here.\n\n"
         f"```{{eval-rst}}\n{directives}```\n"
     )

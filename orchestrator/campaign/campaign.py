@@ -34,7 +34,7 @@ class PlannedRun:
 
     problems: why the run is impossible.
     warnings: sentences about valid but unusual settings.
-    memory: the memory forecast of a rank; None if there is no forecast.
+    memory: the memory forecast of a rank; None if it is unknown.
     memory_problem: why the run will not fit into memory; `submit --force` starts the run
         nevertheless.
     core_problem: why this machine has too few cores; `submit --oversubscribe` starts the run

@@ -115,7 +115,7 @@ def _size(model: Any) -> str | None:
     """Return a model's number of parameters with three digits, e.g. 18.4B.
 
     Returns None for a preset, and for a model whose description is incomplete or wrong. Also
-    returns None if the campaign file gives only the model's name, as a text.
+    returns None if the campaign file gives only the model's name.
     """
     shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
     if not isinstance(shape, ModelShape) or "preset" in model:

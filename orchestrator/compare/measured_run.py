@@ -47,7 +47,7 @@ class MeasuredRun:
 
     values: every parameter and size by name. step_seconds: the step times of the reports after the
     warm-up; empty if the run did not complete. overflowed: whether every report after the warm-up
-    includes a skipped update, so that there is no step time. place: the place in the block. nodes:
+    includes a skipped update, so that no step time is known. place: the place in the block. nodes:
     the names of the nodes. crowded: a text on how many ranks and other runs shared the cores of
     this machine; None if the run was not crowded.
     """

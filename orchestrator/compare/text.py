@@ -119,7 +119,7 @@ def all_sentences(comparisons: Sequence[Compared]) -> list[str]:
 def comparison_sentences(compared: Compared) -> Iterator[str]:
     """Yield the sentences of one comparison.
 
-    They are about the verdict and how reliable it is. If there is no verdict, they are about the
+    They are about the verdict and how reliable it is. Without a verdict, they are about the
     runs that a verdict needs. They are also about the settings in which A and B differ, the crowded
     runs, and the runs without a step time.
     """
@@ -197,7 +197,7 @@ def _apart(compared: Compared) -> Iterator[str]:
     """Yield a sentence if all runs of A are faster, or all are slower, than all runs of B.
 
     Yields nothing if there is a verdict, or if A or B has fewer than three runs with a step time.
-    The sentence explains why there is no verdict: the runs are too few, or in too few allocations.
+    The sentence explains why a verdict is missing: the runs are too few, or in too few allocations.
     """
     a, b = (
         [_timing(run, in_tokens=compared.per == "tokens").speed for run in side if run.seconds]

@@ -25,7 +25,7 @@ class Summary:
         is computed from the samples per second that the program prints for the whole run. This mean
         includes the warm-up.
     tflops_per_gpu: 10**12 hardware FLOPs per second and GPU, computed from the median step time, or
-        from the mean if there is no median.
+        from the mean without a median.
     model_tflops_per_gpu: 10**12 model FLOPs per second and GPU, computed from the same step time.
     samples_per_second: the value in the last averaged report.
     running_samples_per_second: the mean rate that the program itself computes (DeepSpeed);

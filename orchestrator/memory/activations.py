@@ -26,8 +26,9 @@ def kept(rank: Rank) -> Size:
     Full recomputation keeps only the input of each layer, or of every
     `checkpoint_num_layers`-th layer (Korthikanti et al. 2022, section 5). An input has b·s·h
     elements: micro-batch size, sequence length and hidden size. If these inputs are offloaded
-    to the host, up to two of them are still on the GPU: one on its way to the host, and one on
-    its way back. With a pipeline, the high end also includes the output of the rank's stage.
+    to the host, up to two of them are still on the GPU: one that is being copied to the host, and
+    one that is being copied back. With a pipeline, the high end also includes the output
+    of the rank's stage.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)

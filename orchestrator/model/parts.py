@@ -95,7 +95,7 @@ class ModelPart:
 
     @property
     def counted_factors(self) -> Factors:
-        """The number of layers that have this part, as a named factor, e.g. `layers 32`.
+        """The number of layers that have this part, with the factor's name, e.g. `layers 32`.
 
         For a norm or a bias, the factor is how often the vector occurs, e.g. `times 64`,
         because a layer may have several equal norms. The result is empty for a part outside

@@ -20,7 +20,7 @@ from orchestrator.run.model import Run
 
 
 def mfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the MFU of a run: its model TFLOPs per GPU, as a fraction of the GPU's peak.
+    """Return the MFU of a run: its model TFLOPs per GPU, divided by the GPU's peak.
 
     Model TFLOPs are without recomputation. Returns None if the TFLOPs or the peak are
     unknown.
@@ -29,7 +29,7 @@ def mfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def hfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the HFU of a run: its hardware TFLOPs per GPU, as a fraction of the GPU's peak.
+    """Return the HFU of a run: its hardware TFLOPs per GPU, divided by the GPU's peak.
 
     Hardware TFLOPs include recomputation. Returns None if the TFLOPs or the peak are
     unknown.

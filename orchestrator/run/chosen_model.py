@@ -30,8 +30,8 @@ _LAYER_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 def source_of(key: str) -> dict[str, str]:
     """Return how `model: KEY` in a campaign file chooses a model: by preset or by name.
 
-    The result is {"name": KEY} if `teralog models` lists the name and there is no preset
-    with this name. Otherwise it is {"preset": KEY}.
+    The result is {"name": KEY} if `teralog models` lists the name and no preset
+    has this name. Otherwise it is {"preset": KEY}.
     """
     if is_preset(key):
         return {"preset": key}

@@ -44,7 +44,7 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
     """Print the runs that changed in each snapshot, and return the last snapshot.
 
-    Returns None if there was no snapshot. The first table contains all runs, and later tables
+    Returns None without a snapshot. The first table contains all runs, and later tables
     contain the changed runs. If no run changed, no table is printed. When no run is active or
     waiting any more, the table contains all runs again.
 

@@ -258,7 +258,7 @@ class RunFolder:
         """Return a pair: the state of the run's last attempt, and a list of all attempts.
 
         The state is:
-        - NOT_STARTED if there are no attempts;
+        - NOT_STARTED if the run has no attempt;
         - the recorded state if the end of the last attempt is recorded;
         - on Slurm: the state that Slurm reported last;
         - on this machine: RUNNING if a supervisor holds the run's lock, otherwise INTERRUPTED,

@@ -4,7 +4,7 @@ A submit claims a run by making the folder of the run's attempt. Only one submit
 this folder. From its creation, the folder contains the name of the batch of runs that one
 sbatch call will submit. The batch of runs also has its own folder, with the script; this
 folder exists before sbatch is called. So, if a submit is interrupted, the next submit can
-find the job by the name. If there is no job, the next submit withdraws the batch of runs:
+find the job by the name. If Slurm has no such job, the next submit withdraws the batch of runs:
 if Slurm accepts the job later, the job ends before it runs anything.
 """
 
@@ -182,7 +182,7 @@ class SlurmSession:
         """Return the job scripts of runs, each with the id of the run that must complete first.
 
         A run of a series must wait for the nearest earlier run of the series that has not ended.
-        The id is None if there is no run to wait for. texts: the text of each job script, by run
+        The id is None for a run that waits for none. texts: the text of each job script, by run
         id. queued: the ids of runs in Slurm's queue.
         """
         unended = {run.run_id for run in runs}.union(queued)

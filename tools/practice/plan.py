@@ -83,7 +83,8 @@ class Plan:
         if not _FOLDER.fullmatch(str(self.folder)) or len(str(self.folder)) > _MAX_FOLDER_LENGTH:
             raise PracticeError(
                 f"{self.folder}: give an absolute path of letters, digits and /._+- with at most "
-                f"{_MAX_FOLDER_LENGTH} characters; sockets lie in the folder, and Slurm quotes none"
+                f"{_MAX_FOLDER_LENGTH} characters, because Slurm does not quote it, and sockets "
+                "need a short one"
             )
         if min(self.nodes_32g, self.nodes_16g) < 0 or not 1 <= len(self.nodes) <= 999:
             raise PracticeError(f"{len(self.nodes)} nodes: give between 1 and 999")

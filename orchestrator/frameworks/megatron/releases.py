@@ -76,7 +76,7 @@ def hybrid_arguments(groups: Iterable[list[str]], version: str) -> Iterator[list
 def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
     """Yield a problem for each kind of layer that a release cannot build in hybrid models.
 
-    letters: the kinds of layers in the model, as Megatron's letters, e.g. E for experts.
+    letters: the kinds of layers in the model, in Megatron's letters, e.g. E for experts.
     """
     for letter, (since, layers) in _LAYERS_SINCE.items():
         if letter in letters and _core_number(version) < since:

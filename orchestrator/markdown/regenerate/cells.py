@@ -50,8 +50,8 @@ class NumberInCell(NamedTuple):
         """Return the format of the number.
 
         is_share: whether the number is a fraction of one, e.g. an MFU. in_percent: whether the
-        column's title says percent. A fraction is written in percent if the title says so or the
-        cell has `%`. Raises NotUnderstoodError if a fraction that is not in percent is above 1.
+        column's title contains percent. A fraction is written in percent if the title or the cell
+        has `%`. Raises NotUnderstoodError if a fraction that is not in percent is above 1.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
