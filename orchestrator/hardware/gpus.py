@@ -74,6 +74,8 @@ def _capability(numbers: list[int] | None) -> Capability | None:
 GPUS = _read(Path(__file__).with_name("gpus.toml"))
 
 _MAKERS = frozenset({"NVIDIA", "TESLA", "AMD", "INSTINCT", "CORPORATION", "GPU", "DGX", "HGX"})
+# In reverse order, A100 is before A10, so a name that contains A100 does not match A10.
+_MODEL = re.compile("|".join(sorted({gpu.model for gpu in GPUS}, reverse=True)))
 # RTX 5090: the number alone is not a name.
 _SERIES = re.compile(r"\bRTX[ -]?([0-9]{4})(?:[ -]?(TI)\b)?(?![0-9A-Z])")
 # Gaudi 2, TPU v5p: the second word alone is not a name either.
@@ -177,7 +179,10 @@ def full_names() -> list[str]:
 
 
 def _of_model(name: str) -> list[Gpu]:
-    return matching(name) or [gpu for gpu in GPUS if gpu.model in name.upper()]
+    if gpus := matching(name):
+        return gpus
+    models = _MODEL.findall(name.upper())
+    return [gpu for gpu in GPUS if gpu.model in models]
 
 
 def _own_words(gpu: Gpu) -> set[str]:

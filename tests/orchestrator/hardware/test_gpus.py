@@ -172,6 +172,9 @@ def test_a_card_of_two_dies_is_two_gpus():
         ("V100-SXM2-32GB", (7, 0)),
         ("Tesla V100-DGXS-32GB", (7, 0)),
         ("A100", (8, 0)),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", (8, 0)),
+        ("NVIDIA A100X", (8, 0)),
+        ("NVIDIA A10G", (8, 6)),
         ("NVIDIA H100 80GB HBM3", (9, 0)),
         ("B200", (10, 0)),
         ("MI300X", None),
@@ -181,7 +184,8 @@ def test_a_card_of_two_dies_is_two_gpus():
 def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
     """The compute capability follows from the GPU's model, e.g. 7.0 for every V100.
 
-    It is unknown for unknown GPUs, and for GPUs that are not of NVIDIA.
+    A name that contains A100 does not mean an A10. The capability is unknown for unknown GPUs, and
+    for GPUs that are not of NVIDIA.
     """
     assert compute_capability(name) == expected
 
