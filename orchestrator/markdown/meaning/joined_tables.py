@@ -15,6 +15,7 @@ from orchestrator.markdown.meaning.cells import (
     as_number,
     is_blank,
     read_count,
+    read_length,
     read_pace,
     read_parameters,
 )
@@ -116,8 +117,8 @@ def _joined(title: str, column: TableColumn, texts: Sequence[str]) -> JoinedColu
 def cell_value(column: TableColumn, text: str) -> Cell:
     """Return the value of a cell for sorting: a number in the title's unit, or its text.
 
-    For a model size, the number is the number of parameters. Returns None if the cell is empty or a
-    dash.
+    For a model size, the number is the number of parameters, and for a sequence length, the number
+    of tokens. Returns None if the cell is empty or a dash.
     """
     if is_blank(text) and not any(map(str.isalnum, text)):
         return None
@@ -131,6 +132,8 @@ def _known_number(column: TableColumn, text: str) -> Cell:
             return read_parameters(text, column.unit)
         if column.meaning is Meaning.PACE:
             return read_pace(text, column.unit).value / (column.unit.scale if column.unit else 1)
+        if column.meaning is Meaning.SEQ_LENGTH:
+            return read_length(text, column.unit)
         if column.meaning in SIZES:
             return read_count(text)
     except NotUnderstoodError:

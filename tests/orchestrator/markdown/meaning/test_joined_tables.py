@@ -139,6 +139,10 @@ def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
         ("Throughput (samples/s)", "89(↓14.4%)", 89.0),
         ("GPUs", "16x8", 128),
         ("GPUs", "1,024", 1024),
+        ("Seq", "4096", 4096),
+        ("Seq", "8K", 8192),
+        ("Seq (K)", "8", 8192),
+        ("Seq (K)", "8K", 8192),
         ("ZeRO stage", "0", 0.0),
         ("TFLOPs", "23.2 TFLOPs", 23.2),
         ("TFLOPs", "OOM", "OOM"),
@@ -162,7 +166,7 @@ def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
     assert key == (pytest.approx(value) if isinstance(value, float) else value)
 
 
-@given(st.sampled_from(["Size", "GPUs", "Time", "TFLOPs", "x"]), st.text())
+@given(st.sampled_from(["Size", "GPUs", "Seq (K)", "Time", "TFLOPs", "x"]), st.text())
 def test_any_text_has_a_place_in_the_order(title: str, text: str):
     """Cells with any text can be sorted."""
     (column,) = read_columns([title])
