@@ -78,6 +78,7 @@ def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) 
     maybe: list[Suggestion] = []
     for count in range(1, len(kinds) + 1):
         sure: list[Suggestion] = []
+        possible: list[Suggestion] = []
         for chosen in combinations(kinds, count):
             tried = [
                 suggestion
@@ -85,15 +86,11 @@ def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) 
                 if suggestion.fits != "no"
             ]
             sure += [suggestion for suggestion in tried if suggestion.fits == "yes"][:1]
-            maybe += tried[:1]
+            possible += tried[:1]
         if sure:
             return sure
-    return _fewest(maybe)
-
-
-def _fewest(suggestions: Sequence[Suggestion]) -> list[Suggestion]:
-    fewest = min((len(suggestion.settings) for suggestion in suggestions), default=0)
-    return [suggestion for suggestion in suggestions if len(suggestion.settings) == fewest]
+        maybe = maybe or possible
+    return maybe
 
 
 def _tried(

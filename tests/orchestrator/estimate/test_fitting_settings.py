@@ -102,6 +102,27 @@ def test_the_fewest_changes_that_fit_are_suggested(
         assert changed.batch.global_batch_size == run.batch.global_batch_size
 
 
+def test_a_changed_number_of_micro_batches_is_not_a_change_of_its_own(planned: Planned) -> None:
+    """A smaller micro-batch counts as one change, although num_microbatches changes with it.
+
+    So it is suggested next to a higher ZeRO stage. All suggestions have the verdict `maybe`.
+    """
+    campaign = planned(
+        V100,
+        "framework: deepspeed, script: /x.py, model: l, seq_length: 8192, gpus_per_node: 8, "
+        "micro_batch_size: 2, num_microbatches: 4",
+    )
+    run, cluster = campaign.runs[0].run, campaign.cluster
+    room = capacity(run, cluster)
+    assert room is not None
+    suggestions = nearest_fitting(run, cluster, campaign.warmup, room)
+    assert [(suggestion.fits, dict(suggestion.settings)) for suggestion in suggestions] == [
+        ("maybe", {"micro_batch_size": 1, "num_microbatches": 8}),
+        ("maybe", {"zero_stage": 1}),
+        ("maybe", {"tensor_parallel_size": 2, "num_microbatches": 8}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("gpu", "defaults", "expected"),
     [
