@@ -89,13 +89,6 @@ class AnchorSearch:
         if bits and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
             yield line
 
-    def places(self, view: memoryview) -> list[int]:
-        """Return the positions in a buffer at which anchors begin, in order.
-
-        If anchors overlap, some of their positions may be missing.
-        """
-        return [begin for _, begin in self._matches(view)]
-
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:
         groups = []
         for numbers, search in self._groups:
