@@ -7,7 +7,7 @@ rank.
 
 from dataclasses import replace
 
-from orchestrator.memory.experts import ExpertPlacement
+from orchestrator.memory.experts import ExpertPlacement, stage_slice
 from orchestrator.model.description import (
     Attention,
     Experts,
@@ -29,14 +29,12 @@ _ROUTED = "expert "
 def stage_of(model: Model, parallelism: Parallelism, stage: int) -> Model:
     """Return a model with only the layers of one pipeline stage.
 
-    If the stages do not divide the layers evenly, the result has as many layers as the largest
+    If the stages do not divide the layers evenly, the result has as many layers as the fullest
     stage.
     """
-    pipeline = parallelism.pipeline_parallel_size
-    size = -(-model.num_layers // pipeline)
-    begin = min(stage * size, model.num_layers - size)
-    heads = model.prediction_heads if stage == pipeline - 1 else ()
-    return replace(model, layers=model.layers[begin : begin + size], prediction_heads=heads)
+    held = model.layers[stage_slice(model.num_layers, parallelism, stage)]
+    is_last = stage == parallelism.pipeline_parallel_size - 1
+    return replace(model, layers=held, prediction_heads=model.prediction_heads if is_last else ())
 
 
 def dense_parameters(model: Model, parallelism: Parallelism, stage: int) -> int:

@@ -36,10 +36,9 @@ class ExpertPlacement:
     def on_stage(self, parallelism: Parallelism, stage: int) -> int:
         """Return how many layers of pipeline stage `stage` (from 0) have experts.
 
-        If the stages do not divide the layers evenly, the last stages have fewer layers.
+        The stage has the layers that `stage_slice` returns.
         """
-        size = -(-len(self.layers) // parallelism.pipeline_parallel_size)
-        return sum(self.layers[stage * size : (stage + 1) * size])
+        return sum(self.layers[stage_slice(len(self.layers), parallelism, stage)])
 
     def rank_parameters(self, model: ModelShape) -> int:
         """Return how many parameters of a layer's routed experts are on one rank."""
@@ -71,3 +70,14 @@ class ExpertPlacement:
 
     def _matrices(self, model: ModelShape, width: int) -> int:
         return (3 if model.gated_mlp else 2) * model.hidden_size * width
+
+
+def stage_slice(num_layers: int, parallelism: Parallelism, stage: int) -> slice:
+    """Return which layers of a model the forecast counts for pipeline stage `stage` (from 0).
+
+    If the stages do not divide the layers evenly, each stage counts as many layers as the fullest.
+    So the last stages also count layers of the stage before them.
+    """
+    size = -(-num_layers // parallelism.pipeline_parallel_size)
+    begin = min(stage * size, num_layers - size)
+    return slice(begin, begin + size)

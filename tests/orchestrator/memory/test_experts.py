@@ -6,6 +6,7 @@ import pytest
 from fixture_types import RunOf
 
 from orchestrator.campaign.fit import Capacity, fits
+from orchestrator.memory.activations import kept
 from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.forecast import MemoryForecast, forecast
 from orchestrator.memory.placement import Placement, megatron_placement
@@ -62,6 +63,30 @@ def test_layers_without_experts_keep_their_mlp(split_run: RunOf) -> None:
     assert rank.expert_parameters == 0
     half = Rank(run, MIXTRAL, 32_000, placed(experts(8, layers=16)), 0)
     assert half.expert_parameters == 16 * 3 * 4096 * 14_336
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(32, 7), (26, 1), (25, 0)])
+def test_the_last_stage_counts_as_many_layers_as_the_fullest(
+    split_run: RunOf, layers: int, expected: int
+) -> None:
+    """If 5 stages do not divide 32 layers evenly, the last stage counts the last 7 layers.
+
+    layers: how many of the 32 layers have experts, from the first layer on.
+    """
+    run = split_run(MIXTRAL, 5, pipeline=5)
+    rank = Rank(run, MIXTRAL, 32_000, placed(experts(layers=layers)), 4)
+    assert (rank.layers, rank.expert_layers) == (7, expected)
+
+
+def test_a_stage_of_expert_layers_keeps_no_activations_of_a_dense_mlp(split_run: RunOf) -> None:
+    """If all layers have experts, the last of 5 stages keeps as much as the first.
+
+    A dense MLP would keep less. There is one micro-batch, so both stages keep its activations only.
+    """
+    run = split_run(MIXTRAL, 5, pipeline=5)
+    placement = replace(placed(experts()), recomputation="none")
+    first, last = (kept(Rank(run, MIXTRAL, 32_000, placement, stage)) for stage in (0, 4))
+    assert first == last
 
 
 def test_zero_divides_experts_over_the_ranks_that_share_them(split_run: RunOf) -> None:
