@@ -27,8 +27,13 @@ _REMARK = r"(?:\s*(?:±|\+/-|\+-)\s*[\d.]+\s*[a-zµ]*)?(?:\s*\(.*\))?\s*"
 _SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMERAL})\s*(?P<unit>[a-z ]*?){_REMARK}", re.IGNORECASE)
 _SIZE_IN_NAME = re.compile(rf"(?<![\w.,])(?P<number>{NUMERAL})\s?(?P<unit>[bmt])\b", re.IGNORECASE)
 _COUNT = re.compile(rf"(?P<number>{NUMERAL})(?P<times>(?:\s*[x\u00d7*]\s*\d+)*)(?P<rest>.*)")
-_THINGS = re.compile(r"(?:\s*[x\u00d7]?\s*[A-Z][\w./-]*)*(?:\s+[a-z]+)?(?:\s*\(.*\))?\s*")
-_LENGTH = re.compile(rf"(?P<number>{NUMERAL})\s*(?P<unit>ki?)?(?:[\s-]*tokens)?", re.IGNORECASE)
+# What is counted, e.g. `V100` or `(16 nodes)`. `2K` is 2000 or 2048, so it is not read as a count.
+_THINGS = re.compile(
+    r"(?!\s*[kmbKMB]i?\b)(?:\s*[x\u00d7]?\s*[A-Z][\w./-]*)*(?:\s+[a-z]+)?(?:\s*\(.*\))?\s*"
+)
+_LENGTH = re.compile(
+    rf"(?P<number>{NUMERAL})\s*(?P<unit>ki?)?(?:[\s-]*tokens)?(?:\s*\(.*\))?\s*", re.IGNORECASE
+)
 _PACE = re.compile(
     rf"{_ABOUT}(?P<number>{NUMERAL})(?:e(?P<exponent>[+-]?\d\d?))?"
     rf"\s*(?P<unit>[a-zµμ][a-zµμ/ ]*?)?{_REMARK}",

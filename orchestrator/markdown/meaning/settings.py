@@ -14,7 +14,12 @@ from typing import TypeVar
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.markdown.document.tables import Document, Text
-from orchestrator.markdown.meaning.cells import NotUnderstoodError, read_count, read_parameters
+from orchestrator.markdown.meaning.cells import (
+    NotUnderstoodError,
+    read_count,
+    read_length,
+    read_parameters,
+)
 from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.ways_to_count import COUNTED_KEYS, Group, Way
 from orchestrator.model.counting import Keys
@@ -87,6 +92,8 @@ KEYS = (
     *(meaning.value for meaning in CONSTANTS),
 )
 
+# How the value of a setting is read; all other settings are counts.
+_READERS = {Meaning.PARAMETERS: read_parameters, Meaning.SEQ_LENGTH: read_length}
 # Fields whose names are not settings in comments.
 _NO_SETTINGS = ("constants", "columns", "ways")
 _COMMENT = re.compile(r"<!--\s*teralog\s*:(?P<settings>.*?)(?:-->|\Z)", re.DOTALL)
@@ -181,8 +188,8 @@ def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
     if key not in KEYS:
         raise NotUnderstoodError(f"is not a setting{did_you_mean(key, KEYS)}")
     meaning = Meaning(key)
-    number = read_parameters(value) if meaning is Meaning.PARAMETERS else read_count(value)
-    return replace(settings, constants={**settings.constants, meaning: number})
+    read = _READERS.get(meaning, read_count)
+    return replace(settings, constants={**settings.constants, meaning: read(value)})
 
 
 def _one_of(value: str, choices: Mapping[str, Choice]) -> Choice:

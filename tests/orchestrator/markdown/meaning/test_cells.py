@@ -11,6 +11,7 @@ from orchestrator.markdown.meaning.cells import (
     Pace,
     is_blank,
     read_count,
+    read_length,
     read_pace,
     read_parameters,
     tells_failure,
@@ -64,6 +65,8 @@ def test_a_size_has_the_unit_of_its_title() -> None:
         ("64 V100", 64),
         ("8xA100-80GB", 8),
         ("8 GPUs", 8),
+        ("8 K80", 8),
+        ("64 B200 (2 dies each)", 64),
         ("64 (16 nodes)", 64),
         ("`64`", 64),
         ("4.0", 4),
@@ -72,6 +75,21 @@ def test_a_size_has_the_unit_of_its_title() -> None:
 def test_a_count_is_read(text: str, count: int) -> None:
     """A count may have thousands separators (1,024), a product (16x8), or a noun (8 GPUs)."""
     assert read_count(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("4096", 4096),
+        ("8K", 8192),
+        ("8 ki tokens", 8192),
+        ("8K (packed)", 8192),
+        ("2048 (*)", 2048),
+    ],
+)
+def test_a_length_is_read(text: str, tokens: int) -> None:
+    """A sequence length may have the unit K, which is 1024, and a remark in parentheses."""
+    assert read_length(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -124,6 +142,9 @@ def test_a_rate_is_read(text: str, pace: Pace) -> None:
         (read_parameters, "1B/2B", "'1B/2B' is not a size such as 7.5B or 350M"),
         (read_parameters, "0", "'0' is not a size such as 7.5B or 350M"),
         (read_count, "2k", "'2k' is not a whole number"),
+        (read_count, "2K", "'2K' is not a whole number"),
+        (read_count, "4 M", "'4 M' is not a whole number"),
+        (read_count, "4M tokens", "'4M tokens' is not a whole number"),
         (read_count, "1.5", "'1.5' is not a whole number above zero"),
         (read_count, "9" * 30, f"'{'9' * 30}' is not a whole number above zero"),
         (read_pace, "120-130s", "'120-130s' is a range; one number is needed"),

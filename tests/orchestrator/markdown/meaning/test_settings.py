@@ -46,6 +46,13 @@ def test_a_comment_sets_what_holds_below_it() -> None:
     )
 
 
+@pytest.mark.parametrize(("text", "tokens"), [("8192", 8192), ("8,192", 8192), ("8K", 8192)])
+def test_a_sequence_length_may_have_a_unit(text: str, tokens: int) -> None:
+    """A setting is read like a cell of the column of the same meaning, so 8K is 8192 tokens."""
+    settings = settings_of(f"<!-- teralog: seq_length={text} -->".encode())
+    assert settings.constants == {Meaning.SEQ_LENGTH: tokens}
+
+
 @pytest.mark.parametrize(
     "page", [b"<!-- any other -->", b"<!-- teralog is nice -->", b"<!-- not teralog: factor=3 -->"]
 )
@@ -59,6 +66,7 @@ def test_other_comments_set_nothing(page: bytes) -> None:
     [
         ("seq_lenght=2048", "seq_lenght: is not a setting; did you mean 'seq_length'?"),
         ("seq_length=abc", "seq_length: 'abc' is not a whole number"),
+        ("global_batch_size=2K", "global_batch_size: '2K' is not a whole number"),
         ("factor=5", "factor: '5' is not one of 3, 4"),
         ("formula=mine", "formula: 'mine' is not one of bigscience, narayanan"),
         ("decimals=99", "decimals: '99' is not one of 0, 1, 2, 3, 4, 5, 6"),
