@@ -304,9 +304,14 @@ def _remarks(compared: Compared) -> Iterator[str]:
             f"each allocation counts once."
         )
     if sum(result.left_out):
+        reason = (
+            "their blocks contain no partner"
+            if result.paired
+            else "they are in allocations with both A and B, but in too few blocks for a verdict"
+        )
         yield (
             f"{counted(result.left_out[0], 'run')} of A and {result.left_out[1]} of B are not "
-            f"used: their blocks contain no partner."
+            f"used: {reason}."
         )
 
 

@@ -6,6 +6,7 @@ import pytest
 from made_up_runs import LINE, Folder, by_layers, log
 
 from orchestrator.campaign.campaign import PlannedRun, load_campaign
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.compare.measured_run import MeasuredRun, measured_runs, recorded_runs
 from orchestrator.compare.pairing import Pairing
 from orchestrator.compare.text import compared, comparison_sentences
@@ -368,6 +369,43 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
     assert verdict.endswith(
         "the variation of a single run is unknown, so the number of runs needed is unknown."
     )
+
+
+@pytest.mark.parametrize(
+    ("allocations", "reason"),
+    [
+        ([*["AB"] * 6, "A", "B"], "their blocks contain no partner."),
+        (
+            [*["A", "B"] * 6, "AB"],
+            "they are in allocations with both A and B, but in too few blocks for a verdict.",
+        ),
+    ],
+    ids=["paired", "not paired"],
+)
+def test_a_note_explains_why_runs_are_not_used(allocations: list[str], reason: str) -> None:
+    """If one run of A and one of B are not used, a note contains the reason.
+
+    In a comparison of pairs, these runs have no partner. In a comparison without pairs, they have
+    partners, but there are too few pairs. allocations: the sides that ran in each allocation.
+    """
+    a, b = (
+        tuple(
+            MeasuredRun(
+                run_id=f"{side}{job}",
+                label=side,
+                values={},
+                state="COMPLETED",
+                outcome=RunOutcome.COMPLETED,
+                step_seconds=(1.0,),
+                allocation=str(job),
+            )
+            for job, sides in enumerate(allocations)
+            if side in sides
+        )
+        for side in "AB"
+    )
+    sentences = list(comparison_sentences(compared(Pairing("a", "b", a, b))))
+    assert f"1 run of A and 1 of B are not used: {reason}" in sentences
 
 
 def test_a_folder_without_runs_cannot_be_compared(folder: Folder) -> None:
