@@ -145,11 +145,11 @@ def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int 
     """
     if would_tell is None:
         return (least, True) if least else (None, False)
-    low, high = max(least, 1), max(least, 1)
+    low = high = max(least, 1)
     while not would_tell(high):
-        low, high = high + 1, high * 2
-        if high > MOST_RUNS:
+        if high == MOST_RUNS:
             return None, False
+        low, high = high + 1, min(high * 2, MOST_RUNS)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if would_tell(middle) else (middle + 1, high)

@@ -12,12 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.compare.intervals import (
+    QUANTILE,
     paired_interval,
     student_probability,
     student_quantile,
     unpaired_interval,
 )
-from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
+from orchestrator.compare.sample_size import (
+    MOST_RUNS,
+    POWER,
+    blocks_to_find,
+    more_pairs,
+    runs_to_find,
+)
 from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
 FASTER, SLOWER, CANNOT_TELL = Verdict.FASTER, Verdict.SLOWER, Verdict.CANNOT_TELL
@@ -464,3 +471,19 @@ def test_the_number_of_runs_needed_is_named_if_a_difference_is_unsure() -> None:
     assert (comparison.verdict, comparison.least) == (CANNOT_TELL, False)
     assert comparison.more is not None
     assert 8 <= comparison.more <= 20
+
+
+@pytest.mark.parametrize("more", [3, 500_000, 600_000, 900_000, MOST_RUNS, MOST_RUNS + 1])
+def test_the_number_of_pairs_needed_is_named_up_to_a_million(more: int) -> None:
+    """The number of further pairs is exact; it is None only above `MOST_RUNS`.
+
+    The mean difference is 1. Let q be the sum of the two quantiles. The standard deviation
+    is chosen so that q² · variance, the number of pairs needed, is half a pair below
+    `count + more`.
+    """
+    count = max(more // 6, 8) // 2 * 2
+    pairs = count + more
+    quantiles = student_quantile(QUANTILE, pairs - 1) + student_quantile(POWER, pairs - 1)
+    spread = math.sqrt((pairs - 0.5) * (count - 1) / count) / quantiles
+    differences = [1 - spread, 1 + spread] * (count // 2)
+    assert more_pairs(differences) == (None if more > MOST_RUNS else more, False)
