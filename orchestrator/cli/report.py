@@ -118,7 +118,8 @@ def report(
     from orchestrator.report.sort_and_filter import arranged
     from orchestrator.report.write import today, write_report
 
-    if by_node and (as_html or only is not None or by is not None or update or write or output):
+    table_options = (singly, as_html, only is not None, by is not None, update, write, output)
+    if by_node and any(table_options):
         raise click.UsageError(
             "--by-node prints its own table: of the other options, use only --format, --results "
             "and --slurm-timeout"

@@ -394,7 +394,9 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     assert gone.stderr == "results: results/mine\nteralog: gone.md: No such file or directory\n"
 
 
-@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md"])
+@pytest.mark.parametrize(
+    "option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md", "--runs"]
+)
 def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
     """With --by-node (a table of nodes), options for the table of runs are refused."""
     assert "--by-node" in report("--by-node", option, code=2).stderr
