@@ -23,10 +23,10 @@ _DEPTH = 2
 class KnownCampaign:
     """A campaign file, or a results folder without a campaign file.
 
-    name: the campaign's name; None if there is a campaign file, but it or its records cannot be
-        read.
+    name: the campaign's name; None if there is a campaign file, but it cannot be read.
     states: the number of runs in each state, as recorded by the last command that asked Slurm.
         If there is a campaign file, a run that has ended is counted by its outcome instead.
+    results: the campaign's folder of results, which need not exist; None if `name` is None.
     problem: the first mistake in the campaign file or in the records; None if there is none.
     """
 
@@ -67,11 +67,14 @@ def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
 def _of_file(file: Path, results: Path | None) -> KnownCampaign:
     try:
         campaign = load_campaign(file)
-        store = campaign_store(results or results_folder(folder_of(file)), campaign.name)
-        states = Counter(map(word, run_statuses(campaign, store)))
     except UserError as error:
         problem = error.problems[0].removeprefix(f"{file}: ")
         return KnownCampaign(None, file, Counter(), None, problem)
+    store = campaign_store(results or results_folder(folder_of(file)), campaign.name)
+    try:
+        states = Counter(map(word, run_statuses(campaign, store)))
+    except UserError as error:
+        return KnownCampaign(campaign.name, file, Counter(), store.path, error.problems[0])
     return KnownCampaign(campaign.name, file, states, store.path)
 
 

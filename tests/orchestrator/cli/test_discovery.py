@@ -155,6 +155,22 @@ def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
     assert "mine.yaml" in teralog("list").stdout
 
 
+def test_list_shows_a_campaign_with_a_damaged_record_once(folder: Path) -> None:
+    """A campaign with a damaged record has one row: its name, file, results and problem."""
+    teralog("submit")
+    ended = next(folder.glob("results/mine/*/attempt-1/ended.json"))
+    ended.write_text("{")
+    [campaign] = json.loads(teralog("list", "--json").stdout)
+    assert campaign.pop("problem").startswith(f"{ended}: ")
+    assert campaign == {
+        "name": "mine",
+        "file": "mine.yaml",
+        "runs": None,
+        "states": {},
+        "results": str(folder / "results" / "mine"),
+    }
+
+
 def test_list_of_a_folder_without_campaigns_is_a_sentence(tmp_path: Path) -> None:
     """For a folder without campaigns, `list` prints a sentence, and `list --json` an empty list."""
     assert "`teralog init` writes a campaign" in teralog("list", str(tmp_path)).stderr
