@@ -1,5 +1,6 @@
 """Locks of files: a process holds a lock, and the lock is free when its last holder is dead."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -30,6 +31,16 @@ if family != "alone":
     child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, pass_fds=given).pid
 print(descriptor is not None, child, flush=True)
 sys.stdin.read()
+"""
+
+# Checks all the time whether a lock is held, until it is killed.
+CHECKER = """\
+import sys
+from pathlib import Path
+from orchestrator.common import locks
+print(flush=True)
+while True:
+    locks.is_held(Path(sys.argv[1]))
 """
 
 
@@ -163,6 +174,38 @@ def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
     again = locks.acquire(lock)
     assert again is not None
     os.close(again)
+
+
+def test_checks_by_other_processes_do_not_prevent_taking_the_lock(lock: Path) -> None:
+    """A process gets a free lock, even while other processes check whether the lock is held."""
+    lock.touch()
+    command = [sys.executable, "-c", CHECKER, str(lock)]
+    checkers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for checker in checkers:
+            assert checker.stdout is not None
+            checker.stdout.readline()
+        for _ in range(300):
+            descriptor = locks.acquire(lock)
+            assert descriptor is not None
+            os.close(descriptor)
+            # Without this pause, the checkers might not run between two attempts.
+            time.sleep(0.001)
+    finally:
+        for checker in checkers:
+            checker.kill()
+            checker.communicate()
+
+
+def test_a_check_that_does_not_end_is_not_waited_for(lock: Path) -> None:
+    """If the process that checks a lock is stopped, `acquire` returns None after a while."""
+    lock.touch()
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        assert locks.acquire(lock) is None
+    descriptor = locks.acquire(lock)
+    assert descriptor is not None
+    os.close(descriptor)
 
 
 def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
