@@ -232,10 +232,11 @@ def _choices(count: int, size: int) -> "np.ndarray":
 def _rank_of_pairs(pairs: int) -> int:
     """Return the k by which `paired_interval` chooses its ends; 0 for too few pairs.
 
-    The ends are the k-th smallest and the k-th largest mean. For n pairs, k is 2^n/50 rounded
-    up, but at most 2^n/40 rounded down. So the level of the test, 2k/2^n, is at most 5 %. It is
-    3.1 % with 6 pairs, 4.7 % with 7 or 8 pairs, and between 4 % and 4.3 % with more pairs. k is
-    rounded up, because rounding down gives a level below 4 %, e.g. 3.9 % with 8 pairs.
+    The ends are the k-th smallest and the k-th largest of the means of all sets of differences;
+    n pairs have 2^n - 1 such sets. k is 2^n/50 rounded up, but at most 2^n/40 rounded down. So
+    the level of the test, 2k/2^n, is at most 5 %. It is 3.1 % with 6 pairs, 4.7 % with 7 or 8
+    pairs, and between 4 % and 4.3 % with more pairs. k is rounded up, because rounding down gives
+    a level below 4 %, e.g. 3.9 % with 8 pairs.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)

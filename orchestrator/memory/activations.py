@@ -170,12 +170,12 @@ def _scores(rank: Rank) -> Range:
     """Return the bytes of a layer's attention scores: softmax, and the dropout's output and mask.
 
     The softmax and the output have as²b elements each, and the mask has as²b bytes. Here a is
-    the number of attention heads, s the sequence length and b the micro-batch size. All three
+    the number of attention heads, s the sequence length and b the micro-batch size. These sizes
     are divided by the tensor-parallel size. If context parallelism divides sequences, s² is the
     rank's part of a sequence times the whole sequence.
 
-    A fused kernel keeps none of them. If it is not known whether the kernel is fused, the low
-    end is 0.
+    A fused kernel keeps neither softmax, output nor mask. If it is not known whether the kernel
+    is fused, the low end is 0.
     """
     elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
     size = elements * (2 * rank.placement.activation_bytes + 1) / rank.tensor_parallel_size

@@ -54,9 +54,10 @@ class Window:
     needs lines below it that are not in the buffer yet, set `used` to the beginning of this
     line. Then `advance` keeps the line.
     filled: how many bytes the buffer has. The bytes from `end` to `filled` are not
-    searched: they are a part of a line, or lines that begin at `stop` or later.
-    settled: False if more lines can follow the lines in the buffer. True if the log ends
-    (`at_end`), or continues with a line that is left out (`within_line`).
+    searched: they are a part of a line, or lines after the part of the log that is read.
+    settled: whether the lines in the buffer are complete, so that no later line can belong to
+    them. The log ends after them (`at_end`), or the next line is longer than `line_limit`, and is
+    left out (`within_line`).
     """
 
     def __init__(
@@ -114,8 +115,9 @@ class Window:
     def next_line(self) -> int:
         """The offset in the log from which the search continues.
 
-        It is the byte after the searched lines. A line that is too long is left out. So if
-        the buffer ends within such a line, it is the end of the buffer's bytes.
+        Usually it is the offset of the byte after the searched lines. If the buffer ends within a
+        line that is too long, it is the offset of the byte after the buffer, because such a line
+        is left out.
         """
         return self.offset + (self.filled if self.within_line else self.used)
 

@@ -55,11 +55,12 @@ class StepBlock:
         return all(map(lt, iterations, iterations[1:]))
 
     def going_on(self, begin: int) -> int:
-        """Return the index of the first report, from `begin` on, that does not continue the run.
+        """Return the index of the first report, from `begin` on, at which the run may end.
 
-        A report does not continue the run in three cases: its loss is nan or inf, its iteration
-        is the last one of the run, or its iteration is not higher than that of the report
-        before. If all reports continue the run, returns the number of reports.
+        The run may end at a report in three cases: its loss is nan or inf, its iteration is the
+        last one that the run plans, or its iteration is not higher than that of the report before.
+        In the last case, the report belongs to another run. If the run ends at no report, returns
+        the number of reports.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")

@@ -16,14 +16,15 @@ from parsers.steps.blocks import Part, StepBlock, joined_steps
 def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     """Return the step reports of one launch, each with its `log_interval` if it is known.
 
-    log_interval: over how many iterations the report's time is the mean. It is the distance to the
-    previous report of the same program, but at most the configured interval, because a report may
-    be missing. For the first report, it is computed from the checkpoint's iteration
-    (`resumed_from`), the second report or the configuration.
+    log_interval: over how many iterations the report's time is the mean. It is the number of
+    iterations since the previous report, but at most the configured interval, because a report may
+    be missing. If two parts of the program print reports, only reports of the same part count. For
+    the first report, it is computed from the checkpoint's iteration (`resumed_from`), the second
+    report or the configuration.
 
-    One of Megatron's lines is left out. Since core 0.16, Megatron prints an additional line for the
-    first iteration of a launch and does not reset its timer. So the mean in the next line includes
-    this iteration, too.
+    Since core 0.16, Megatron prints an additional line for the first iteration of a launch, and
+    does not reset its timer. So the mean in the next line includes this iteration, too. The
+    result does not contain the additional line.
     """
     steps = joined_steps(parts)
     iterations, totals = steps.column("iteration"), steps.column("iterations")
