@@ -1,1 +1,1 @@
-"""GPUs, this machine, cluster profiles and their time limits."""
+"""GPUs, this machine, cluster profiles, and the forms of time limits."""

@@ -60,7 +60,7 @@ class Places(Protocol):
 
     @property
     def what(self) -> str:
-        """The resources, as text for the user."""
+        """The resources, in words for the user, e.g. `4 GPUs`."""
 
     def require(self, run: Run) -> None:
         """Raise UserError if a run needs more resources than exist."""

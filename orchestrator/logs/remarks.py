@@ -82,7 +82,7 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield a sentence for each claim of a log that its other values contradict.
+    """Yield a sentence for each claim of a log that other values in the log contradict.
 
     For example, the log contains TFLOPs that do not follow from its step time and its model.
     The sentence contains the number that teralog computes from the other values.

@@ -92,17 +92,17 @@ class Config:
 
     @property
     def num_layers(self) -> int:
-        """The number of layers, whatever the name of its key."""
+        """The number of layers, under whichever name the configuration has it."""
         return self.size("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
     @property
     def hidden_size(self) -> int:
-        """The width of the model, whatever the name of its key."""
+        """The hidden size, under whichever name the configuration has it."""
         return self.size("hidden_size", "n_embd", "d_model")
 
     @property
     def heads(self) -> int:
-        """The number of attention heads, whatever the name of its key."""
+        """The number of attention heads, under whichever name the configuration has it."""
         return self.size("num_attention_heads", "n_head", "n_heads")
 
     @property

@@ -216,7 +216,7 @@ def training_seconds(
 
     The formula is 8TP/(nX), or 6TP/(nX) without recomputation (Narayanan et al. 2021, section 5.1).
     T is the number of tokens, P the number of parameters, n the number of GPUs, and X the FLOPs per
-    second of each GPU. X must be counted by BigScience's convention, as in the formula.
+    second of each GPU. X must be counted by BigScience's convention, on which the formula is based.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

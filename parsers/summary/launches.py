@@ -45,7 +45,7 @@ class LaunchReports:
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield the field `name` of each report that the run's numbers use."""
+        """Yield the field `name` of each report from which the run's numbers are computed."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
@@ -61,7 +61,7 @@ class RunReports:
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
-        """Yield the field `name` of each report that the run's numbers use."""
+        """Yield the field `name` of each report from which the run's numbers are computed."""
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:

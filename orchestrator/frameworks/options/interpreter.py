@@ -1,9 +1,9 @@
 """Find the options that a program adds to its parser, by following its code without running it.
 
 The interpreter computes only the expressions that such code needs: calls that pass on a parser,
-literals and operations on them, loops over literals, enumerations and dataclasses. The value of any
-other expression is `UNKNOWN`. If the condition of an `if` is unknown, the interpreter follows both
-branches, because another machine may take the other branch.
+literals, operations on literals, loops over literals, and classes that are enumerations or
+dataclasses. The value of any other expression is `UNKNOWN`. If the condition of an `if` is unknown,
+the interpreter follows both branches, because another machine may take the other branch.
 """
 
 import ast
