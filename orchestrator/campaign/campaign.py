@@ -231,13 +231,13 @@ def _runs(
                     others.append((identity, *difference(entry, file.give_up, repeat)))
     if not planned:
         raise UserError(f"exclude: removes all {counted(sum(left_out.values()), 'run')}")
-    notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
+    notes = [f"{counted(count, 'run')} excluded by {text!r}" for text, count in left_out.items()]
     notes += _of_doublets(doublets, planned)
     runs = _in_series(planned, file.give_up, others)
     if file.give_up is not None and all(len(run.series.run_ids) == 1 for run in runs if run.series):
         notes.append(
-            f"give_up: no two runs differ only in {file.give_up}; give a parameter with "
-            f"several values under matrix, or remove give_up"
+            f"give_up: no two runs differ only in {file.give_up}; choose a parameter that has "
+            f"several values under `matrix`, or remove give_up"
         )
     return runs, notes
 

@@ -74,16 +74,14 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
         return
     missing = {}
     if precision not in (cluster.gpu_peak_tflops or {}):
-        missing["gpu_peak_tflops"] = "no MFU"
+        missing["gpu_peak_tflops"] = "to compute MFU"
     if cluster.gpu_memory_gib is None:
-        missing["gpu_memory_gib"] = "no check whether runs fit into its memory"
+        missing["gpu_memory_gib"] = "to check whether runs fit into memory"
     if missing:
-        near = did_you_mean(gpu.upper(), full_names())
-        else_give = f"{near} Else give" if near.startswith("; did") else "; give"
+        hint = did_you_mean(gpu.upper(), full_names()) or "."
         yield (
-            f"gpu: {gpu!r} is not a GPU that teralog knows, so there will be "
-            f"{', and '.join(missing.values())}{else_give} {' and '.join(missing)} in the cluster "
-            "profile"
+            f"gpu: {gpu!r} is not a GPU that teralog knows{hint} For an unknown GPU, give "
+            f"{' and '.join(missing)} in the cluster profile, {' and '.join(missing.values())}"
         )
 
 

@@ -94,8 +94,8 @@ class CommonParameters(ModelSizes):
         WithJsonSchema(
             {
                 "description": "The name of a preset, or a name that `teralog models` lists. "
-                "Or a mapping with sizes; with one of the keys preset, name and config, the "
-                "sizes change that model, e.g. {preset: xl, seq_length: 512}.",
+                "Or a mapping with sizes. If the mapping also contains preset, name or config, "
+                "the sizes replace those of the named model, e.g. {preset: xl, seq_length: 512}.",
                 "anyOf": [{"type": "string"}, {"type": "object"}],
             }
         ),
@@ -136,7 +136,8 @@ class CommonParameters(ModelSizes):
         Size | None,
         Field(
             description=(
-                "Micro-batches per step and copy of the model; give this or global_batch_size."
+                "Micro-batches per step and copy of the model. Give either num_microbatches or "
+                "global_batch_size."
             )
         ),
     ] = None

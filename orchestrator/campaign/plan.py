@@ -160,8 +160,9 @@ def calibration_lines(calibrations: Calibrations) -> list[str]:
     forecast.
     """
     return [
-        f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks were "
-        f"{calibration.lowest:.2f} to {calibration.highest:.2f} times the middle of their forecasts"
+        f"memory forecasts of {framework} are corrected by {calibration.runs} finished runs; "
+        f"their measured peaks were {calibration.lowest:.2f} to {calibration.highest:.2f} times "
+        "the middle of their forecasts"
         for framework, calibration in calibrations.items()
     ]
 

@@ -14,15 +14,15 @@ STARTER = """\
 # yaml-language-server: $schema={schema}
 # A campaign for teralog: what to measure, in one file.
 #   teralog plan {file}      shows every run, and writes nothing
-#   teralog submit {file}    runs what is missing
-#   teralog report {file}    makes the table
+#   teralog submit {file}    starts the missing runs
+#   teralog report {file}    prints the table of results
 name: my-campaign             # names the folder under results/
 cluster: local                # this machine; or the file of a cluster profile
 
 # Parameters of every run. `teralog schema` lists them all.
 defaults:
   framework: gpt              # the training program that comes with teralog
-  model:                      # sizes, or a preset's key (xl), or {{preset: xl, seq_length: 512}}
+  model:                      # sizes, or a preset (xl), or {{preset: xl, seq_length: 512}}
     num_layers: 2
     hidden_size: 64
     num_attention_heads: 4
@@ -36,11 +36,11 @@ defaults:
   precision: fp32             # fp32, bf16 or fp16
   time_limit: 10              # minutes, or H:MM:SS
 
-# Every combination of these is a run.
+# Every combination of these values is a run.
 matrix:
   strategy: [ddp, zero1, zero2, zero3]
 
-# Single runs in addition to the matrix: the defaults and these.
+# Single runs in addition to the matrix; each has the defaults, with these changes.
 include:
   - {{strategy: zero3, offload_optimizer: cpu, offload_param: cpu}}
 
@@ -50,7 +50,7 @@ exclude:
   - "world_size > 64"
 
 repeats: 1                    # runs of each configuration
-warmup: 25%                   # iterations left out of the numbers: a percentage, or a number
+warmup: 25%                   # first iterations to leave out: a percentage, or a number
 """
 
 

@@ -17,7 +17,7 @@ from orchestrator.common.text import counted, printable
 @click.option(
     "--gpu",
     metavar="NAME",
-    help="GPU model of the tables, e.g. V100-SXM2; also reports rows that are slow for it.",
+    help="GPU model of the tables, e.g. V100-SXM2. Also report rows that are slow for this GPU.",
 )
 @format_option
 def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:

@@ -141,7 +141,7 @@ def compare(
 @slurm_timeout_option
 @format_option
 def noise(campaign: Path, results: Path | None, layout: str) -> None:
-    """Show how much the runs of CAMPAIGN vary, and which sources cause it."""
+    """Show how much the runs of CAMPAIGN vary in speed, and what causes the variation."""
     from orchestrator.compare.measured_run import measured_runs
     from orchestrator.compare.noise import noise_page, noise_record, noise_sentences, noise_table
 

@@ -103,8 +103,8 @@ model_options = options(
     ),
     _option(
         "--position-table/--no-position-table",
-        "Whether the model learns a table of positions, or has rotary or ALiBi positions.  "
-        "[default: learned]",
+        "Whether the model learns a table of positions. Without a table, positions are rotary or "
+        "ALiBi.  [default: with a table]",
         default=None,
     ),
     _option("--embedding-norm", "A norm follows the embedding.", is_flag=True, default=None),
@@ -247,7 +247,7 @@ def flops(
 @_option("--expert-parallel-size", "Ranks that share the experts of a layer.", type=_SIZE)
 @_option(
     "--zero-stage",
-    "ZeRO stage of DeepSpeed; without it, the forecast is for Megatron.",
+    "ZeRO stage of DeepSpeed. Without this option, the forecast is for Megatron.",
     type=click.IntRange(0, 3),
 )
 @_world_size

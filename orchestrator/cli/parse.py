@@ -56,7 +56,7 @@ _SHARDS = 16
     "--global-batch-size",
     type=click.IntRange(min=1),
     help="Sequences per iteration, if the log does not state this number. Values in the log "
-    "override this option and the next ones, up to --gpu-peak-tflops.",
+    "override this option and the options below, up to --gpu-peak-tflops.",
 )
 @click.option("--world-size", type=click.IntRange(min=1), help="Number of GPUs.")
 @model_options

@@ -195,7 +195,7 @@ def record_options(source: Path, output: Path) -> None:
     "interleaved`, the line submits one job per block.",
 )
 @click.option("--run", "execute", is_flag=True, help="Run the line instead of printing it.")
-@json_option("the words of the line")
+@json_option("the program and the arguments of the line")
 def salloc(
     campaign: Path,
     results: Path | None,

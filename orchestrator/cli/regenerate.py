@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=click.Choice(["3", "4"]),
     default="4",
     show_default=True,
-    help="4 if activations are recomputed, otherwise 3.",
+    help="Factor in the formula: 4 if activations are recomputed, otherwise 3.",
 )
 @click.option(
     "--formula",
@@ -70,11 +70,11 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="TITLE=NAME",
     help=(
-        "Name of the quantity in the column with this TITLE, e.g. 'Bsz=micro_batch_size' or "
-        "'Dur=step_seconds'."
+        "The column with the title TITLE contains the quantity NAME, e.g. "
+        "'Bsz=micro_batch_size' or 'Dur=step_seconds'."
     ),
 )
-@json_option("the cells of --check")
+@json_option("the cells that --check finds")
 def regenerate_tflops(
     files: tuple[str, ...],
     *,

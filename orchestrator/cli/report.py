@@ -52,7 +52,7 @@ _SUFFIXES = {
 @click.option(
     "--by-node",
     is_flag=True,
-    help="Print a table of nodes, which shows slow ones; write nothing.",
+    help="Print a table of the nodes, to find slow nodes; write nothing.",
 )
 @click.option(
     "--html",

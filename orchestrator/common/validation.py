@@ -132,7 +132,8 @@ def _nearest(value: Any, choices: list[str]) -> str:
     # For these keys, a word that looks similar is not what the user means.
     close = isinstance(value, str) and value.lower() not in {"on", "off", "yes", "no"}
     hint = did_you_mean(value, choices) if close else ""
-    return hint if hint.startswith("; did") else ""
+    # A hint that lists the choices would repeat them.
+    return hint if hint.endswith("?") else ""
 
 
 def _is_number(text: str) -> bool:

@@ -84,8 +84,8 @@ def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
         "exclude: [{strategy: ddp}, 'seed == 2', 'world_size > 64']\n"
     )
     assert campaign.notes == (
-        "2 excluded by 'strategy: ddp'",
-        "1 excluded by 'seed == 2'",
+        "2 runs excluded by 'strategy: ddp'",
+        "1 run excluded by 'seed == 2'",
         "1 run occurred twice and is planned once",
     )
 

@@ -199,10 +199,10 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "A100-SMX4-80GB"},
             [
                 (
-                    "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows, so there will be no "
-                    "MFU, and no check whether runs fit into its memory; did you mean "
-                    "'A100-SXM4-80GB'? Else give "
-                    "gpu_peak_tflops and gpu_memory_gib in the cluster profile"
+                    "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows; did you mean "
+                    "'A100-SXM4-80GB'? For an unknown GPU, give gpu_peak_tflops and "
+                    "gpu_memory_gib in the cluster profile, to compute MFU and to check whether "
+                    "runs fit into memory"
                 )
             ],
         ),
@@ -210,8 +210,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "GeForce", "gpu_memory_gib": 24},
             [
                 (
-                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no MFU; give "
-                    "gpu_peak_tflops in the cluster profile"
+                    "gpu: 'GeForce' is not a GPU that teralog knows. For an unknown GPU, give "
+                    "gpu_peak_tflops in the cluster profile, to compute MFU"
                 )
             ],
         ),
@@ -219,8 +219,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}},
             [
                 (
-                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no check "
-                    "whether runs fit into its memory; give gpu_memory_gib in the cluster profile"
+                    "gpu: 'GeForce' is not a GPU that teralog knows. For an unknown GPU, give "
+                    "gpu_memory_gib in the cluster profile, to check whether runs fit into memory"
                 )
             ],
         ),

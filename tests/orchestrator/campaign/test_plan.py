@@ -107,7 +107,7 @@ TOTALS = {
         MIXED,
         (
             "3 runs on local: 2 to start, 1 impossible; 4 GPU-hours requested at most; "
-            "1 excluded by 'strategy: ddp, global_batch_size: 12'"
+            "1 run excluded by 'strategy: ddp, global_batch_size: 12'"
         ),
     ),
     "one run": (
@@ -142,7 +142,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
     assert [record["state"] for record in plan_records(campaign, {}, states)] == cells
     assert "state" not in plan_table(campaign, {}).names
     done = {planned.run_id: "completed" for planned in campaign.runs}
-    assert plan_totals(campaign, done).startswith("3 runs on local: 3 completed; 1 excluded")
+    assert plan_totals(campaign, done).startswith("3 runs on local: 3 completed; 1 run excluded")
 
 
 def test_each_problem_is_reported_once_with_the_runs_that_have_it(campaign_of: CampaignOf):

@@ -211,7 +211,7 @@ def test_a_plan_shows_how_many_finished_runs_calibrate_it(playground: Any) -> No
     assert {run["memory"]["calibrated_on"] for run in after} == {4}
     assert after[0]["memory"]["low_gib"] == pytest.approx(3 * 0.95)
     assert after[0]["memory"]["high_gib"] == pytest.approx(3 * 1.05)
-    assert "calibrated on 4 finished runs" in playground.teralog("plan", "campaign.yaml").stdout
+    assert "corrected by 4 finished runs" in playground.teralog("plan", "campaign.yaml").stdout
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def test_a_run_is_given_up_exactly_if_a_smaller_run_of_its_series_failed(
 def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
     """A `give_up` parameter in which no two runs differ is reported, because it has no effect."""
     sentence = (
-        "give_up: no two runs differ only in {}; give a parameter with several values under "
-        "matrix, or remove give_up"
+        "give_up: no two runs differ only in {}; choose a parameter that has several values under "
+        "`matrix`, or remove give_up"
     )
     assert campaign_of(SWEEP.replace("up: micro_batch_size", "up: gpus_per_node")).notes == (
         sentence.format("gpus_per_node"),
