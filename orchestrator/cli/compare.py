@@ -127,10 +127,12 @@ def compare(
         sentences=all_sentences(comparisons),
     )
     if alone:
-        complain(
-            f"not compared: {', '.join(alone)}; the other side has no run with the same values of "
-            "all other parameters"
+        reason = (
+            "no row of B has the same sizes"
+            if b and is_published(b)
+            else "the other side has no run that differs only in the compared parameters"
         )
+        complain(f"not compared: {', '.join(alone)}; {reason}")
     if fail_if_slower is not None:
         _fail_if_slower(comparisons, fail_if_slower)
 

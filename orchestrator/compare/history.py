@@ -198,7 +198,8 @@ def _why_not(history: History) -> str:
         return ""
     return (
         f": the clearest change, {_percent(history.turn.ratio)} since {_name(history.turn.first)}, "
-        f"occurs by chance in {_chance(history.turn.change)}, and the limit is {100 * LEVEL:.3g}%"
+        f"occurs by chance in {_chance(history.turn.change)}; the limit for a visible change is "
+        f"{100 * LEVEL:.3g}%"
     )
 
 
@@ -206,7 +207,7 @@ def _basis(history: History) -> str:
     runs = f"{'this' if history.timed == 1 else 'these'} {counted(history.timed, 'run')}"
     if history.units == history.timed:
         return runs
-    return f"{runs} in {counted(history.units, 'allocation')} (each counts once)"
+    return f"{runs} in {counted(history.units, 'allocation')} (each allocation counts once)"
 
 
 def _differences(turn: Turn) -> str:

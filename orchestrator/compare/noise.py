@@ -66,7 +66,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     timed = [run for run in runs if run.seconds is not None]
     logs = [math.log(run.seconds or 1) for run in timed]
     kinds = [run.what_repeats_share for run in timed]
-    allocations = [run.allocation or f"of {run.run_id} alone" for run in timed]
+    allocations = [run.allocation or f"alone:{run.run_id}" for run in timed]
     steps = [[math.log(seconds) for seconds in run.step_seconds] for run in timed]
     (of_allocation,), of_run = components(logs, kinds, allocations)
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
@@ -88,7 +88,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
         _source("steps", "steps of a run", pooled(steps), _OF_STEPS),
         _source("runs", "runs in an allocation", of_run, _OF_RUNS),
         _source("allocations", "allocations", of_allocation, _OF_ALLOCATIONS),
-        _source("repeats", "repeats in any allocation", of_all, _OF_ALL),
+        _source("repeats", "repeats in separate allocations", of_all, _OF_ALL),
         _source("hours", "hours of the day", _known(between, hours), _OF_HOURS),
         _source("nodes", "nodes", _known(between, nodes), _OF_NODES),
     )
@@ -102,7 +102,7 @@ _OF_STEPS = (
     "no run reports two steps after its warm-up",
 )
 _OF_RUNS = (
-    "equal runs in one allocation differ by {percent} from their mean; this includes drift",
+    "equal runs in one allocation differ by {percent} from their mean, drift included",
     "no allocation has two runs to compare",
 )
 _OF_ALLOCATIONS = (
@@ -110,7 +110,7 @@ _OF_ALLOCATIONS = (
     "several allocations are needed, one of them with several runs",
 )
 _OF_ALL = (
-    "equal runs on any nodes at any time differ by {percent}; this is the accuracy of a single run",
+    "equal runs in separate allocations differ by {percent}, the accuracy of a single run",
     "equal runs in several allocations are needed",
 )
 _OF_HOURS = (
@@ -195,8 +195,8 @@ def noise_sentences(page: NoisePage) -> Iterator[str]:
     if anywhere:
         yield (
             f"To find a difference of {_WANTED:.0%} in 8 of 10 cases, you need "
-            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each side in separate "
-            "allocations"
+            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each configuration in "
+            "separate allocations"
             + (
                 f", or {counted(blocks_to_find(_WANTED, within), 'block')} A B B A."
                 if within

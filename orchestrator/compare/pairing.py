@@ -135,7 +135,8 @@ def matched(
         if len(partners) > 1:
             labels = ", ".join(partner.label for partner in partners)
             raise UserError(
-                f"{kind.label}: can be compared with each of {labels}; choose one with --a or --b"
+                f"{kind.label}: can be compared with several configurations: {labels}; choose one "
+                "with --a or --b"
             )
         for partner in partners:
             if id(partner) in used:

@@ -39,7 +39,7 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
             lines = ", ".join(f"{file}:{row.line}" for row in fitting[:MAX_LISTED])
             problems.append(
                 f"{kind.label}: {counted(len(fitting), 'row')} have the sizes of this run; "
-                f"give one of {lines}"
+                f"give one of these rows: {lines}"
             )
         elif fitting:
             pairings.append(_pairing(kind, file, fitting[0]))
@@ -73,7 +73,8 @@ def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
     rows_with_speed = [row for row in rows if _pace(row)]
     if not rows_with_speed:
         raise UserError(
-            f"{path}: contains no time per iteration and no rate; give a page or a row with one"
+            f"{path}: contains no time per iteration and no rate (e.g. samples/s); give a page or "
+            "a row that contains a time or a rate"
         )
     return printable(str(file)), rows_with_speed
 

@@ -145,8 +145,9 @@ def _verdict(compared: Compared) -> str:
         times += f", between {shown(comparison.low, _RATIO)} and {shown(comparison.high, _RATIO)}"
     by = _basis(compared)
     if comparison.verdict is not Verdict.CANNOT_TELL:
-        return f"{a} is {comparison.verdict.value} than {b}: {times}, by {by}."
-    begin = f"{by} are not enough to tell whether {a} is faster than {b}: {times}"
+        return f"{a} is {comparison.verdict.value} than {b}: {times}, computed from {by}."
+    are = "is" if comparison.paired and comparison.units[0] == 1 else "are"
+    begin = f"{by} {are} not enough to tell whether {a} is faster than {b}: {times}"
     if comparison.more is None and comparison.low is None:
         return f"{begin}; no number of runs would give a verdict."
     if comparison.more is None and min(comparison.units) == 1:
@@ -159,12 +160,15 @@ def _verdict(compared: Compared) -> str:
             f"{begin}; the runs so far show no sign of a difference, so the number of runs "
             f"needed is unknown."
         )
-    more = _units(compared, comparison.more).replace(" each", " of each")
+    count, what = comparison.more, "block" if comparison.paired else "run"
+    more = f"{count:,} more {what}{'' if count == 1 else 's'}"
+    if not comparison.paired and compared.pairing.repeatable:
+        more += " each of A and B"
     if comparison.least:
-        return f"{begin}; a verdict needs at least {more} more."
+        return f"{begin}; a verdict needs at least {more}."
     return (
-        f"{begin}; about {more} more would give a verdict, if the true difference is as large as "
-        "the measured one."
+        f"{begin}; about {more} would give a verdict, if the true difference is as large as the "
+        "measured one."
     )
 
 
@@ -188,8 +192,8 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
         a, b = len(pairing.runs), len(pairing.others)
         runs = f"{a} runs each" if a == b else f"{a} and {b} runs"
         yield (
-            f"{pairing.title} against {pairing.baseline}: seeds {', '.join(first)} and {last} "
-            f"pooled, {runs}."
+            f"{pairing.title} against {pairing.baseline}: runs with the seeds {', '.join(first)} "
+            f"and {last} count as one configuration, {runs}."
         )
 
 
@@ -246,8 +250,8 @@ def _remedy(compared: Compared) -> Iterator[str]:
     cheaper = blocks and (result.paired or result.more is None or 2 * blocks < result.more)
     if blocks and blocks <= _MOST_BLOCKS and (cheaper or result.least):
         yield (
-            f"Cheapest remedy: `order: interleaved` and `repeats: {2 * blocks}`, which is "
-            f"{blocks} blocks, in one allocation."
+            f"The cheapest way to a verdict is `order: interleaved` with `repeats: {2 * blocks}` "
+            f"({blocks} blocks) in one allocation."
         )
 
 
@@ -270,9 +274,9 @@ def _remarks(compared: Compared) -> Iterator[str]:
     yield from _difference(compared.pairing)
     if not compared.pairing.repeatable:
         yield (
-            "The published figure is one run, and its variation is unknown. A verdict needs "
-            "49 runs in separate allocations. The result includes every difference between "
-            f"the two, e.g. that of the machines; {_place_of_published(compared)}."
+            "The published row is one run, and its variation is unknown. A verdict needs 49 runs "
+            "of A in separate allocations. The result includes every difference between A and the "
+            f"published run, e.g. between their machines; {_place_of_published(compared)}."
         )
     if result.paired and result.gain is not None and result.units[0] > 1:
         gain = shown(result.gain, _SHORT)
@@ -288,9 +292,9 @@ def _remarks(compared: Compared) -> Iterator[str]:
     if result.paired and result.balanced < result.units[0]:
         unbalanced = result.units[0] - result.balanced
         yield (
-            f"In {unbalanced} of {counted(result.units[0], 'block')} A and B did not take "
-            "turns evenly: a drift counts there as a difference between A and B (see order: "
-            "interleaved)."
+            f"In {unbalanced} of {counted(result.units[0], 'block')}, A and B did not take turns "
+            "evenly, so a drift in speed looks like a difference between A and B; see `order: "
+            "interleaved`."
         )
     if result.allocations == 1 and result.paired and result.low is not None:
         yield "All runs shared one allocation; another allocation may give a different result."
@@ -305,7 +309,7 @@ def _remarks(compared: Compared) -> Iterator[str]:
         )
     if sum(result.left_out):
         reason = (
-            "their blocks contain no partner"
+            "their blocks contain no run of the other side"
             if result.paired
             else "they are in allocations with both A and B, but in too few blocks for a verdict"
         )

@@ -31,7 +31,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     assert row[9:] == ["slower", "—"]
     sentence = lines[5]
     assert sentence.startswith("num_layers=2 is slower than num_layers=1: 0.91")
-    assert sentence.endswith("by 6 blocks in 1 allocation.")
+    assert sentence.endswith("computed from 6 blocks in 1 allocation.")
     assert "Blocks make the variance" in done.stdout
     assert (
         "All runs shared one allocation; another allocation may give a different result." in lines
@@ -60,7 +60,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
         ("--a num_layers==1 --b num_layers==7", 1, "matches no run"),
         ("--a ddp --b zero1", 1, "no parameter 'ddp'; did you mean \"strategy == 'ddp'\"?"),
         ("--a num_layers==1 --b num_layers=2", 1, "--b: 'num_layers=2' is not an expression"),
-        ("--a num_layers==1 --b num_layers>1", 1, "can be compared with each of"),
+        ("--a num_layers==1 --b num_layers>1", 1, "can be compared with several configurations: "),
     ],
 )
 def test_the_exit_code_answers_the_question(
@@ -374,7 +374,7 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
 @pytest.mark.parametrize(
     ("allocations", "reason"),
     [
-        ([*["AB"] * 6, "A", "B"], "their blocks contain no partner."),
+        ([*["AB"] * 6, "A", "B"], "their blocks contain no run of the other side."),
         (
             [*["A", "B"] * 6, "AB"],
             "they are in allocations with both A and B, but in too few blocks for a verdict.",

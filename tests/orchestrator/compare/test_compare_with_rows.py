@@ -31,7 +31,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
         True,
     )
     sentence = " ".join(comparison["said"])
-    assert "The published figure is one run" in sentence
+    assert "The published row is one run" in sentence
     assert "12 runs took longer per step than the published row" in sentence
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
@@ -55,7 +55,7 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     [
         (
             "page.md",
-            "num_layers=1: 2 rows have the sizes of this run; give one of page.md:5, page.md:7",
+            "2 rows have the sizes of this run; give one of these rows: page.md:5, page.md:7",
         ),
         (
             "page.md:6",

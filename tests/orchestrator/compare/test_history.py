@@ -112,8 +112,8 @@ def test_runs_of_one_allocation_count_once() -> None:
     assert alone.shown is not None
     assert (together.timed, together.units, together.shown) == (12, 2, None)
     assert history_sentences(together)[0].endswith(
-        "No change is visible in these 12 runs in 2 allocations (each counts once): at least 8 "
-        "separate runs are needed."
+        "No change is visible in these 12 runs in 2 allocations (each allocation counts "
+        "once): at least 8 separate runs are needed."
     )
 
 

@@ -43,13 +43,16 @@ def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
     The names of A and B contain no seed.
     """
     text = sentences(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
-    assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
+    assert (
+        "num_layers=2 against num_layers=1: runs with the seeds 1 and 2 count as one "
+        "configuration, 4 runs each." in text
+    )
     assert "seed=1" not in text
 
 
 def test_one_seed_is_not_pooled(folder: Folder) -> None:
     """If all runs have the same seed, no note about pooled seeds appears."""
-    assert "pooled" not in sentences(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
+    assert "the seeds" not in sentences(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +96,9 @@ def test_the_cheapest_remedy_is_named(
     The suggestion has the keys for the campaign file: `order: interleaved` and `repeats`.
     """
     text = sentences(folder, REPEATS % len(first), first, two)
-    assert ("Cheapest remedy" in text) == (blocks is not None)
+    assert ("The cheapest way" in text) == (blocks is not None)
     if blocks is not None:
-        line = f"`order: interleaved` and `repeats: {2 * blocks}`, which is {blocks} blocks"
+        line = f"`order: interleaved` with `repeats: {2 * blocks}` ({blocks} blocks)"
         assert line in text
 
 
