@@ -31,7 +31,7 @@ from orchestrator.hardware.machine import cores, visible_gpus
 MINIMUM_PYTHON = (3, 11)
 EXTRAS = ("train", "hf")
 SLURM_COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "salloc", "sinfo")
-_WHOLE_EXTRA = "all of it"
+_WHOLE_EXTRA = "all packages"
 COMPILERS = ("c++", "g++", "clang++")
 ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 # For example 9.0 or 9.0+PTX.
@@ -193,10 +193,10 @@ def _package(topic: str, package: Needed, remedy: str, optional: bool) -> Findin
 
 def _slurm(command: str, answer: Answer | None) -> Finding:
     if answer is None:
-        remedy = "apt install slurm-client; without it, cluster: local runs campaigns here"
+        remedy = "apt install slurm-client, or use `cluster: local` to run on this machine"
         return Finding("Slurm", command, False, True, None, remedy)
     if answer.problem:
-        remedy = f"{answer.problem}; look at slurm.conf, or use cluster: local"
+        remedy = f"{answer.problem}; check slurm.conf, or use `cluster: local`"
         return Finding("Slurm", command, False, True, None, remedy)
     version = next(iter(answer.lines), shutil.which(command))
     return Finding("Slurm", command, True, True, version, None)
@@ -204,7 +204,7 @@ def _slurm(command: str, answer: Answer | None) -> Finding:
 
 def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
     gpus = visible_gpus()
-    remedy = "none needed here; runs on this machine train on its cores"
+    remedy = "no GPU is needed: without one, runs on this machine train on its cores"
     if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
         remedy = "CUDA_VISIBLE_DEVICES hides all GPUs; type: unset CUDA_VISIBLE_DEVICES"
     yield _program("GPU", "visible", ", ".join(gpus) or None, remedy, optional=True)
@@ -213,7 +213,7 @@ def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
         yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
         return
     names = Counter(nvidia_smi.lines)
-    problem = nvidia_smi.problem or (None if names else "nvidia-smi names no GPU")
+    problem = nvidia_smi.problem or (None if names else "nvidia-smi lists no GPU")
     if problem:
         remedy = f"{problem}; check that the driver is loaded"
         yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
@@ -233,7 +233,8 @@ def _compilers(with_gpu: bool) -> Iterator[Finding]:
         folders = [str(Path(home, "bin")) for home in homes if home]
         nvcc = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(folders))
         remedy = (
-            "install the CUDA toolkit of torch's CUDA version, or export CUDA_HOME=<its folder>"
+            "install the CUDA toolkit in the version that torch uses, or export CUDA_HOME=<its "
+            "folder>"
         )
         yield _program("compiler", "nvcc", nvcc, remedy, optional=True)
         yield from _architectures()
@@ -251,7 +252,7 @@ def _architectures() -> Iterator[Finding]:
     ok = plain == given
     chosen = ";".join(dict.fromkeys(plain))
     remedy = f"export {ARCHITECTURES}={shlex.quote(chosen)}" if plain else f"unset {ARCHITECTURES}"
-    reason = "DeepSpeed reads only numbers here; type: "
+    reason = "DeepSpeed accepts only numbers in this variable; type: "
     found = ";".join(given)
     yield Finding("compiler", ARCHITECTURES, ok, True, found, None if ok else reason + remedy)
 

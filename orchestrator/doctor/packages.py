@@ -132,7 +132,8 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
         if not _is_ours(origin):
             what, root = _what_and_root(origin)
             yield Clash(
-                str(what), f"rename it, or work in another folder and remove {root} from PYTHONPATH"
+                str(what),
+                f"rename {what.name}, or work in another folder and remove {root} from PYTHONPATH",
             )
 
 

@@ -274,7 +274,7 @@ def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
 def _peak(values: Mapping[str, Any]) -> Figure | None:
     given, name = values.get("gpu_peak_tflops"), values.get("gpu")
     if given is not None:
-        return Figure(given, f"{given:g} TFLOP/s, as given")
+        return Figure(given, f"{given:g} TFLOP/s, given by the user")
     return (
         None if name is None else peak_tflops(name, values.get("precision") or ESTIMATED_PRECISION)
     )

@@ -168,6 +168,6 @@ def _reasons(row: _Row, *, several: bool) -> Iterator[str]:
         return
     exact = "hardware" if convention.counts_recomputation else "model"
     if not count.deviations:
-        yield f"  = the exact {exact} FLOPs"
+        yield f"  equal to the exact {exact} FLOPs"
     for reason, flops in count.deviations:
         yield f"  {100 * flops / count.exact:+.3g} %: {reason} ({flops:+,})"

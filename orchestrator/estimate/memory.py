@@ -236,7 +236,7 @@ def _experts(values: Mapping[str, Any], model: ModelShape) -> ExpertPlacement | 
     if ranks is None or ranks == 1:
         return experts
     if experts is None:
-        raise UserError("--expert-parallel-size: the model has no experts")
+        raise UserError("--expert-parallel-size: the model has no experts; remove the option")
     if experts.number % ranks:
         raise UserError(
             f"--expert-parallel-size: {ranks} does not divide the {experts.number} experts"

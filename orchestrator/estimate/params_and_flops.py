@@ -345,7 +345,7 @@ def _terms_derived(case: Case) -> str:
         fitted_text(make_table(columns, flops.terms), terminal_width()),
         "",
         f"model FLOPs: {flops.forward:,} forward + {flops.backward:,} backward = {flops.model:,}",
-        f"{flops.model_per_token / 1e9:,.4g} * 10**9 of them per token",
+        f"model FLOPs per token: {flops.model_per_token / 1e9:,.4g} * 10**9",
         *(
             [f"hardware FLOPs: {flops.recomputed:,} more than model FLOPs, for recomputation"]
             if case.recomputed
@@ -373,5 +373,5 @@ def _peak_sentence(case: Case) -> str | None:
     if case.peak is None:
         return None
     if case.peak.value is None:
-        return f"MFU and HFU unknown: {printable(case.peak.explanation)}"
-    return f"MFU and HFU: over {printable(case.peak.explanation)}"
+        return f"MFU and HFU are unknown: {printable(case.peak.explanation)}"
+    return f"MFU and HFU are relative to {printable(case.peak.explanation)}"

@@ -46,15 +46,15 @@ def label_sentence(label: str, parameters: int) -> str | None:
     billions, gibi = f"{parameters / 1e9:.4g}", f"{parameters / 2**30:.4g}"
     match label_unit(label, parameters):
         case LabelUnit.BILLION:
-            return f"{label} agrees with {billions} * 10**9"
+            return f"{label} agrees with {billions} * 10**9 parameters"
         case LabelUnit.GIBI:
             return (
-                f"{label} agrees with {gibi} * 2**30, an older convention; the model has "
-                f"{billions} * 10**9"
+                f"{label} agrees with {gibi} * 2**30 parameters, an older convention; the model "
+                f"has {billions} * 10**9"
             )
         case LabelUnit.NEITHER:
             return (
-                f"{label} agrees with neither {billions} * 10**9 nor {gibi} * 2**30, an older "
-                "convention"
+                f"{label} agrees with neither {billions} * 10**9 parameters nor {gibi} * 2**30, "
+                "an older convention"
             )
     return None

@@ -244,7 +244,7 @@ def test_doctor_shows_what_to_do_and_nothing_else(
 def test_problems_come_before_what_is_optional() -> None:
     """Essential problems come before optional ones; rows with one topic and remedy are merged."""
     lacks = [
-        Finding("extra hf", "all of it", False, True, "0 of 2 packages", "pip install hf"),
+        Finding("extra hf", "all packages", False, True, "0 of 2 packages", "pip install hf"),
         Finding("extra hf", "accelerate", False, True, None, "pip install hf"),
         Finding("extra hf", "transformers", False, True, None, "pip install hf"),
         Finding("Python", "version", False, False, "3.9", "make an environment"),

@@ -40,7 +40,7 @@ def test_a_package_that_is_not_installed_is_missing(
     assert findings.one("extra train", "nor_this") == Finding(
         "extra train", "nor_this", False, True, None, "pip install 'teralog[train]'"
     )
-    assert findings.one("extra train", "all of it").found == "0 of 1 packages"
+    assert findings.one("extra train", "all packages").found == "0 of 1 packages"
     assert "only-for-tests" not in {finding.name for finding in findings.findings}
 
 
@@ -56,13 +56,13 @@ def test_an_extra_is_complete_with_its_last_package(
     half = examine(tmp_path, PYTHONPATH=site)
     assert half.one("extra hf", "accelerate").ok
     assert half.one("extra hf", "transformers").found == "0.1"
-    assert half.one("extra hf", "all of it") == Finding(
-        "extra hf", "all of it", False, True, "1 of 2 packages", "pip install 'teralog[hf]'"
+    assert half.one("extra hf", "all packages") == Finding(
+        "extra hf", "all packages", False, True, "1 of 2 packages", "pip install 'teralog[hf]'"
     )
     shutil.rmtree(site / "transformers-0.1.dist-info")
     whole = examine(tmp_path, PYTHONPATH=install(site, "transformers", "99.0"))
-    assert whole.one("extra hf", "all of it") == Finding(
-        "extra hf", "all of it", True, True, "2 of 2 packages", None
+    assert whole.one("extra hf", "all packages") == Finding(
+        "extra hf", "all packages", True, True, "2 of 2 packages", None
     )
 
 

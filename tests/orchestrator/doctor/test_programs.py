@@ -90,7 +90,7 @@ NVIDIA_SMI = [
     ),
     pytest.param("exit 9", None, "exits with 9: it printed nothing", id="fails-silently"),
     pytest.param("kill -SEGV $$", None, "exits with -11", id="crashes"),
-    pytest.param("true", None, "nvidia-smi names no GPU", id="names-none"),
+    pytest.param("true", None, "nvidia-smi lists no GPU", id="names-none"),
     pytest.param(r"printf 'T\377\n'", "1 x T�", None, id="not-utf-8"),
 ]
 

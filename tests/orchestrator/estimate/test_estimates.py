@@ -126,7 +126,7 @@ def test_params_shows_the_derivation_and_whether_the_label_is_right():
     assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
     assert "  = 4·64·8192² + 4·64·8192 + 2·64·8192·32768" in text
     assert "h = hidden_size = 8192" in text
-    assert text.endswith("52B agrees with 51.97 * 10**9\n")
+    assert text.endswith("52B agrees with 51.97 * 10**9 parameters\n")
 
 
 def test_an_old_size_is_reported_as_old():
@@ -195,16 +195,18 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
         assert record["hfu"] == (pytest.approx(tflops / 125) if of_hardware else None)
         assert record["mfu"] == (None if of_hardware else pytest.approx(tflops / 125))
     text = estimate("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB").stdout
-    assert "MFU and HFU: over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 data" in text
+    assert (
+        "MFU and HFU are relative to 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 data" in text
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "peak", "sentence"),
     [
-        (("--gpu=V100",), None, "MFU and HFU unknown: 'V100' may be"),
+        (("--gpu=V100",), None, "MFU and HFU are unknown: 'V100' may be"),
         (("--gpu=V100-SXM2", "--precision=bf16"), None, "no bf16 peak is known for V100 SXM2"),
         (("--gpu=V100-SXM2", "--precision=fp32"), 15.7, "15.7 TFLOP/s in dense fp32"),
-        (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "over 50 TFLOP/s, as given"),
+        (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "relative to 50 TFLOP/s, given by the user"),
         ((), None, ""),
     ],
 )

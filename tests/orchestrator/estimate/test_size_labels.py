@@ -39,7 +39,8 @@ def test_the_old_figure_is_reported_as_old():
     """For a label in units of 2**30, the message also gives the size in units of 10**9."""
     sentence = label_sentence("7B", 7_459_729_408)
     assert (
-        sentence == "7B agrees with 6.947 * 2**30, an older convention; the model has 7.46 * 10**9"
+        sentence == "7B agrees with 6.947 * 2**30 parameters, an older convention; the model has "
+        "7.46 * 10**9"
     )
 
 
