@@ -66,8 +66,8 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
     last_digit = sum(finding.last_digit_only for _, finding in findings)
     if read:
         click.echo(
-            f"{counted(len(findings), 'finding')}, {last_digit} of them in the last digit only, in "
-            f"{counted(tables, 'table')} of {counted(read, 'file')}",
+            f"{counted(len(findings), 'finding')} in {counted(tables, 'table')} of "
+            f"{counted(read, 'file')}; findings about the last digit only: {last_digit}",
             err=True,
         )
     if findings or read < len(files):

@@ -246,8 +246,8 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
     ]
     if useless:
         raise click.UsageError(
-            f"{', '.join(useless)}: applies to a campaign, and {page} is a page of tables; use "
-            f"only --html with it"
+            f"{', '.join(useless)}: applies only to a campaign, and {page} is a page of tables; "
+            "for a page, use no option except --html"
         )
     if not as_html:
         raise click.UsageError(

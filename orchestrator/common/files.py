@@ -120,8 +120,7 @@ def require_hard_links(folder: Path) -> None:
             raise
         raise UserError(
             f"{folder}: this file system has no hard links ({error.strerror}); teralog needs "
-            "them to submit each job only once; give a folder on another file system with "
-            "--results"
+            "them to submit each job only once; use --results with a folder on another file system"
         ) from None
     finally:
         source.unlink(missing_ok=True)
@@ -273,7 +272,7 @@ def _temporary(path: Path) -> Path:
 
 # Errors of file systems without hard links, e.g. vfat and some of FUSE.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-ELSEWHERE = "give a folder that you can write to with --results"
+ELSEWHERE = "use --results with a folder that you can write to"
 
 
 @contextmanager

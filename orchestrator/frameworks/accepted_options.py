@@ -61,7 +61,7 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
         return keys, []
     if "source" in paths and not record.own:
         remedy = (
-            "correct source: or give options_record:, because this machine has no program in "
+            "correct `source` or give `options_record`, because this machine has no program in "
             f"{paths['source']}"
         )
         further = replace(further, remedy=remedy)

@@ -15,8 +15,7 @@ from small_disk import Disk, small_disk
 pytestmark = pytest.mark.slurm
 
 FULL = (
-    "No space left on device; free some space, or give a folder that you can write to with "
-    "--results"
+    "No space left on device; free some space, or use --results with a folder that you can write to"
 )
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 # Records the call, waits until the test allows it, calls the real sbatch, then runs the rest.

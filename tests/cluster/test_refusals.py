@@ -263,7 +263,7 @@ def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, s
     errors = submit.communicate(timeout=60)
     assert (submit.returncode, errors[0]) == (1, "")
     assert "play: this file system has no hard links (Operation not permitted)" in errors[1]
-    assert "give a folder on another file system with --results" in errors[1]
+    assert "use --results with a folder on another file system" in errors[1]
     del playground.environment["PYTHONPATH"]
     assert playground.states() == ["NOT_STARTED"] * 4
     assert not [*playground.path.glob("results/play/submissions/*")]

@@ -138,5 +138,5 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
         click.echo(failure_line(status), err=True)
     if failed:
         again = f"teralog retry {campaign.arguments}{' --rehearsed' if campaign.rehearsal else ''}"
-        click.echo(f"{again} starts the runs again that did not complete", err=True)
+        click.echo(f"`{again}` starts again the runs that did not complete", err=True)
         sys.exit(1)

@@ -174,7 +174,7 @@ def test_lines_to_type_next_name_the_folder_that_was_given(project: Path) -> Non
     """Commands that teralog suggests contain the given results folder."""
     (project / "stand-in").write_text("#!/bin/bash\nexit 3\n")
     failed = teralog("submit", "c.yaml", "--results", "else where")
-    assert "teralog retry c.yaml --results 'else where' starts" in failed.stderr
+    assert "`teralog retry c.yaml --results 'else where'` starts" in failed.stderr
 
 
 def test_the_library_finds_the_same_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,8 +343,8 @@ def test_runs_that_have_left_the_campaign_are_reported(
     [
         (errno.ENOSPC, "No space left on device; free some space"),
         (errno.EDQUOT, "Disk quota exceeded; free some space"),
-        (errno.EROFS, "Read-only file system; give a folder that you can write to with --results"),
-        (errno.EACCES, "Permission denied; give a folder that you can write to with --results"),
+        (errno.EROFS, "Read-only file system; use --results with a folder that you can write to"),
+        (errno.EACCES, "Permission denied; use --results with a folder that you can write to"),
     ],
 )
 def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from small_disk import Disk, small_disk
 
-ELSEWHERE = "give a folder that you can write to with --results"
+ELSEWHERE = "use --results with a folder that you can write to"
 FULL = f"No space left on device; free some space, or {ELSEWHERE}"
 READ_ONLY = f"Read-only file system; {ELSEWHERE}"
 COMMANDS = {"render": (), "submit": (), "cancel": ("seed=1",), "collect": ()}

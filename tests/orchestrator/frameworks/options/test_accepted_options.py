@@ -100,7 +100,7 @@ def test_an_option_missing_in_a_record_gives_a_warning_that_names_the_record(
         [
             (
                 f"extra_args: {option} is not an option of Megatron core 0.16.1 (recorded){rest} "
-                "correct source: or give options_record:, because this machine has no program in "
+                "correct `source` or give `options_record`, because this machine has no program in "
                 f"{tmp_path / 'no'}"
             )
         ],

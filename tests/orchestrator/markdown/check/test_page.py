@@ -403,7 +403,7 @@ def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.Mo
     assert out.replace(TIMES, "x").startswith(
         "wrong.md:5: row 1 (64, 4): GPUs 64, but TP 4 x PP 8 x DP 1 = 32"
     )
-    assert err == "1 finding, 0 of them in the last digit only, in 2 tables of 2 files\n"
+    assert err == "1 finding in 2 tables of 2 files; findings about the last digit only: 0\n"
 
 
 def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,11 +218,14 @@ def test_a_page_of_another_author_is_not_overwritten(page: Path):
     ("options", "message"),
     [
         ([], "add --html to write it as an HTML page next to it"),
-        (["--html", "--by-node"], "--by-node: applies to a campaign"),
-        (["--html", "--update", "other.md"], "--update: applies to a campaign"),
-        (["--html", "--format", "text"], "--format: applies to a campaign"),
-        (["--html", "--filter", "x", "--sort", "y"], "--filter, --sort: applies to a campaign"),
-        (["--html", "--results", "there"], "--results: applies to a campaign"),
+        (["--html", "--by-node"], "--by-node: applies only to a campaign"),
+        (["--html", "--update", "other.md"], "--update: applies only to a campaign"),
+        (["--html", "--format", "text"], "--format: applies only to a campaign"),
+        (
+            ["--html", "--filter", "x", "--sort", "y"],
+            "--filter, --sort: applies only to a campaign",
+        ),
+        (["--html", "--results", "there"], "--results: applies only to a campaign"),
     ],
 )
 def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[str], message: str):
