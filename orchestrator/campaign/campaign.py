@@ -265,14 +265,13 @@ def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> Pl
 def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> Iterator[str]:
     if not doublets:
         return
-    verb = "is" if len(doublets) == 1 else "are"
-    note = f"{counted(len(doublets), 'run')} occurred twice and {verb} planned once"
+    note = f"{counted(len(doublets), 'duplicate run is', 'duplicate runs are')} left out"
     limits = ((run, planned[run_id(run)].run) for run in doublets)
     differ = any(
         run.resources.time_limit_seconds != first.resources.time_limit_seconds
         for run, first in limits
     )
-    yield f"{note}, with the time_limit of the first occurrence" if differ else note
+    yield f"{note}; the time_limit of the first occurrence applies" if differ else note
 
 
 def _in_series(

@@ -51,8 +51,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     framework = FRAMEWORKS[run.framework]
     if cluster.has_gpus and cluster.cores_per_rank is None and framework.start.steps_on_cpu(run):
         yield (
-            "the optimizer runs on the CPU with one thread; set cores_per_rank in the cluster "
-            "profile to give it more"
+            "the optimizer runs on the CPU with one thread; for more threads, set cores_per_rank "
+            "in the cluster profile"
         )
     if not cluster.has_gpus and (what := framework.checks.needs_gpus(run)):
         yield f"{what} trains only on GPUs, and cluster {cluster.name} has none"

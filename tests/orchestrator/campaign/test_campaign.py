@@ -86,7 +86,7 @@ def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
     assert campaign.notes == (
         "2 runs excluded by 'strategy: ddp'",
         "1 run excluded by 'seed == 2'",
-        "1 run occurred twice and is planned once",
+        "1 duplicate run is left out",
     )
 
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
         "include: [{model: s, num_microbatches: 1}]\n"
     )
     assert [planned.label for planned in campaign.runs] == ["s"]
-    assert campaign.notes == ("2 runs occurred twice and are planned once",)
+    assert campaign.notes == ("2 duplicate runs are left out",)
 
 
 def test_another_time_limit_alone_does_not_make_another_run(campaign_of: CampaignOf):
@@ -111,7 +111,7 @@ def test_another_time_limit_alone_does_not_make_another_run(campaign_of: Campaig
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
-        "1 run occurred twice and is planned once, with the time_limit of the first occurrence",
+        "1 duplicate run is left out; the time_limit of the first occurrence applies",
     )
 
 
