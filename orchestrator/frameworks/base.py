@@ -148,8 +148,9 @@ def only_gpt2(run: Run) -> Iterator[str]:
     """
     if run.model is not None and run.model.variants:
         yield (
-            f"framework {run.framework} builds only layers of GPT-2, and the model has other "
-            f"{', '.join(run.model.variants)}; megatron with version core builds most of them"
+            f"framework {run.framework} builds only GPT-2 layers, but this model differs in "
+            f"{', '.join(run.model.variants)}; use framework megatron with version=core, which "
+            "builds most models"
         )
 
 

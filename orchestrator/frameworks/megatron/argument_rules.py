@@ -11,14 +11,15 @@ from orchestrator.frameworks.arguments import given, number, whole_number
 from orchestrator.frameworks.megatron.shared import DATA_PATH
 from orchestrator.run.model import Run
 
-_NOT_FOR_RUNS = {
-    "--yaml-cfg": "replaces all arguments with those of a file; write them one by one",
-    "--skip-train": "leaves nothing to measure; remove it",
-    "--use-checkpoint-args": "takes sizes from a checkpoint, but the run sets them; remove it",
-    "--warmup": "is no longer valid; use --lr-warmup-fraction",
-    "--encoder-seq-length": "is set by seq_length; remove it",
-    "--encoder-num-layers": "is set by num_layers; remove it",
-}
+# Options that no run may have: each with the reason and with what to do.
+_NOT_FOR_RUNS = (
+    "--yaml-cfg replaces all arguments with those of a file; write the arguments one by one",
+    "--skip-train leaves out the training, so there are no steps to measure; remove it",
+    "--use-checkpoint-args takes sizes from a checkpoint, but the run sets them; remove it",
+    "--warmup is no longer valid; use --lr-warmup-fraction",
+    "--encoder-seq-length is set by seq_length; remove it",
+    "--encoder-num-layers is set by num_layers; remove it",
+)
 _SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
 # Options that name the user's own data for Megatron core.
 OWN_DATA = (DATA_PATH, *_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
@@ -45,9 +46,9 @@ def common_problems(run: Run) -> Iterator[str]:
     The rules that Megatron 1 has too (`problems_of_all`) are also checked.
     """
     options = given(run.options.extra_args)
-    for option, instead in _NOT_FOR_RUNS.items():
-        if option in options:
-            yield f"extra_args: {option} {instead}"
+    for problem in _NOT_FOR_RUNS:
+        if problem.partition(" ")[0] in options:
+            yield f"extra_args: {problem}"
     for option in _BY_SAMPLES:
         # By default, the warm-up has 0 samples.
         if option in options and not (
@@ -101,7 +102,7 @@ def blend_problems(run: Run) -> Iterator[str]:
     total = sum(map(_weight, words[::2]))
     if len(words) % 2 or not 0 < total < math.inf:
         yield (
-            f"extra_args: {DATA_PATH} needs a weight before each prefix, for instance "
+            f"extra_args: {DATA_PATH} needs a weight before each path, e.g. "
             f"[{DATA_PATH}, 0.3, /data/a, 0.7, /data/b]"
         )
 

@@ -40,7 +40,9 @@ class MegatronDeepspeedOptions(MegatronOptions):
         bool, Field(description="Keep activation checkpoints in one piece of memory.")
     ] = False
     # DeepSpeed 0.3 reads its rank from --local_rank, which only this launcher passes.
-    launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "launch"
+    launcher: Annotated[MegatronLauncher, Field(description="Program that starts the ranks.")] = (
+        "launch"
+    )
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Changes to the DeepSpeed configuration, section by section."),
@@ -72,8 +74,8 @@ def optimizer_problems(run: Run) -> Iterator[str]:
     """
     if "optimizer" in run.options.deepspeed:
         yield (
-            "deepspeed: optimizer is ignored, because the program has its own optimizer; set the "
-            "program's optimizer in extra_args"
+            "deepspeed: the program ignores `optimizer` and uses its own optimizer; remove it, and "
+            "set the program's optimizer in extra_args"
         )
 
 

@@ -48,20 +48,23 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
     branch: Annotated[
         Literal["new", "old"],
         Field(
-            description=(
-                "Branch of the program: synced with Megatron-LM 2.4 (new), or with 1.1.5 (old)."
-            )
+            description=("Branch of the program: new (Megatron-LM 2.4) or old (Megatron-LM 1.1.5).")
         ),
     ] = "new"
     engine: Annotated[
         Literal["deepspeed", "megatron"],
         Field(
-            description="deepspeed; or megatron, which trains without DeepSpeed and needs "
-            "branch: new."
+            description="What trains: deepspeed, or megatron without DeepSpeed, which needs "
+            "`branch: new`."
         ),
     ] = "deepspeed"
     zero_stage: Annotated[
-        int, Field(description="ZeRO stage; with stages 2 and 3 the run is impossible.", ge=0, le=3)
+        int,
+        Field(
+            description="ZeRO stage, 0 or 1; DeepSpeed's pipeline cannot use stages 2 and 3.",
+            ge=0,
+            le=3,
+        ),
     ] = 0
 
 
@@ -122,8 +125,8 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     if options.zero_stage > 1:
         # The program makes a pipeline even for one stage, and DeepSpeed checks the kind of model.
         yield (
-            f"zero_stage={options.zero_stage} divides gradients, which DeepSpeed's pipeline must "
-            "add up, even with one stage; use zero_stage 0 or 1, or framework "
+            f"zero_stage={options.zero_stage} divides gradients, but DeepSpeed's pipeline needs "
+            "whole gradients, even with one pipeline stage; use zero_stage=0 or 1, or framework "
             "megatron_deepspeed_zero"
         )
     if layers is not None and layers < stages:
@@ -203,7 +206,7 @@ def placement(run: Run) -> Placement:
 
 MEGATRON_DEEPSPEED_3D = Framework(
     name="megatron_deepspeed_3d",
-    description="Megatron with DeepSpeed's pipeline, of 2021 (two branches: new and old)",
+    description="Megatron of 2021 with DeepSpeed's pipeline, in two branches: new and old",
     options=MegatronDeepspeed3dOptions,
     split=split,
     checks=Checks(

@@ -63,12 +63,12 @@ def problems(run: Run) -> Iterator[str]:
     if (stages := run.parallelism.pipeline_parallel_size) > 1:
         yield (
             f"framework megatron_deepspeed_zero has no pipeline: pipeline_parallel_size={stages} "
-            "must be 1; megatron_deepspeed_3d has one"
+            "must be 1; for a pipeline, use framework megatron_deepspeed_3d"
         )
     if (count := run.num_microbatches) is not None and count > 1:
         yield (
-            f"num_microbatches={count}: the program takes a step after each micro-batch; set "
-            "global_batch_size to micro_batch_size*data_parallel_size, or remove both"
+            f"num_microbatches={count} must be 1, because the program takes a step after each "
+            "micro-batch; remove num_microbatches and global_batch_size"
         )
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} needs precision=fp16 in DeepSpeed of 2021"
@@ -98,8 +98,8 @@ def _checkpoint_problems(run: Run) -> Iterator[str]:
     yield from shared.checkpoint_problems(
         run,
         run.model.num_layers * (2 if split else 1),
-        "the model" + (", which split_transformers doubles" if split else ""),
-        "after the last layer the program would start again at the first",
+        "the model" + (" (split_transformers=true makes two of each)" if split else ""),
+        "after the last layer, the program would run the first layers again",
     )
 
 

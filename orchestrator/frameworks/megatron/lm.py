@@ -40,9 +40,9 @@ class MegatronLmOptions(MegatronOptions):
         str,
         AfterValidator(releases.checked_version),
         Field(
-            description="2 for Megatron-LM 2.x (2021), core for today's Megatron, or a "
-            "release, e.g. core-0.16. With a release, teralog can check extra_args "
-            "although `source` is not on this machine.",
+            description="`2` for Megatron-LM 2.x (2021), `core` for today's Megatron, or a "
+            "release, e.g. `core-0.16`. With a release, teralog can check `extra_args` "
+            "even if `source` is not on this machine.",
             json_schema_extra={"examples": releases.VERSIONS},
         ),
     ] = "core"
@@ -62,7 +62,7 @@ class MegatronLmOptions(MegatronOptions):
     ] = False
     transformer_impl: Annotated[
         Literal["transformer_engine", "local"],
-        Field(description="Layers of Transformer Engine, or Megatron's own."),
+        Field(description="Layers of Transformer Engine, or Megatron's own layers (local)."),
     ] = "transformer_engine"
 
     @property
@@ -175,7 +175,7 @@ def _missing_in_2(run: Run) -> Iterator[str]:
         ("context_parallel_size", run.parallelism.context_parallel_size > 1),
     ):
         if asked:
-            yield f"Megatron-LM 2 has no {name}; version=core has it"
+            yield f"Megatron-LM 2 has no {name}; remove it, or use version=core"
 
 
 def _unfused(options: MegatronLmOptions) -> bool:
@@ -193,7 +193,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
     elif context > 1 and _unfused(options):
         yield (
             f"context_parallel_size={context} does not work with --attention-backend unfused; "
-            "remove it, or choose another backend"
+            "choose another backend in extra_args"
         )
     if run.model is None:
         return
@@ -203,8 +203,8 @@ def _sequence_problems(run: Run) -> Iterator[str]:
         yield f"seq_length={length} is not divisible by 2*context_parallel_size={2 * context}"
     elif options.sequence_parallel and length // context % tensor:
         yield (
-            f"seq_length/context_parallel_size={length // context} is not divisible by "
-            f"tensor_parallel_size={tensor}, which sequence_parallel needs"
+            "sequence_parallel=true: seq_length/context_parallel_size="
+            f"{length // context} is not divisible by tensor_parallel_size={tensor}"
         )
 
 
@@ -224,7 +224,10 @@ def warnings(run: Run) -> Iterator[str]:
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
     for option in _selective(run):
-        yield f"extra_args: TFLOPs will be too low: they do not count what {option} computes again"
+        yield (
+            "extra_args: TFLOPs will be too low, because they do not count the recomputation "
+            f"that {option} causes"
+        )
     if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
         yield (
             "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
@@ -238,8 +241,8 @@ def warnings(run: Run) -> Iterator[str]:
     ):
         yield (
             f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, so "
-            "about 18 of the first 20 updates are skipped, and their reports left out; for a "
-            "lower start, add extra_args: [--initial-loss-scale, 4096]"
+            "about 18 of the first 20 updates are skipped, and their reports left out; to start "
+            "lower, add `extra_args: [--initial-loss-scale, 4096]`"
         )
 
 

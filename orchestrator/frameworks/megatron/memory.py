@@ -163,4 +163,4 @@ def warnings(run: Run) -> Iterator[str]:
     other_warnings = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in other_warnings:
-            yield f"extra_args: the memory forecast does not count {option}"
+            yield f"extra_args: the memory forecast ignores {option}"

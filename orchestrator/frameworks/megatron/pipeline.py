@@ -112,8 +112,8 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
     if stages < least_stages:
         beside = f" with {NO_OVERLAP}" if run.options.gives(NO_OVERLAP) else ""
         yield (
-            f"virtual_pipeline_parallel_size={chunks}{beside} needs a pipeline of "
-            f"{least_stages} stages or more, not pipeline_parallel_size={stages}"
+            f"virtual_pipeline_parallel_size={chunks}{beside} needs "
+            f"pipeline_parallel_size={least_stages} or more (got {stages})"
         )
     if count is None:
         return
@@ -133,5 +133,6 @@ def forecast_warnings(run: Run) -> Iterator[str]:
     for option in (_LAYOUT, *_ENDS):
         if option in options:
             yield (
-                f"extra_args: the memory forecast assumes equal stages and does not count {option}"
+                "extra_args: the memory forecast assumes equal pipeline stages and ignores "
+                f"{option}"
             )

@@ -81,7 +81,10 @@ def hybrid_problems(letters: Collection[str], version: str) -> Iterator[str]:
     for letter, (since, layers) in _LAYERS_SINCE.items():
         if letter in letters and _core_number(version) < since:
             first = ".".join(map(str, since))
-            yield f"version={version}: hybrid models have {layers} from core-{first} on"
+            yield (
+                f"version={version} has no {layers} in hybrid models; use version=core-{first} or "
+                "later"
+            )
 
 
 def _core_number(version: str) -> tuple[int, int]:

@@ -105,15 +105,17 @@ class MegatronOptions:
     checkpoint_num_layers: Annotated[
         int, Field(description="Layers between two activation checkpoints.", ge=1)
     ] = 1
-    launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "torchrun"
+    launcher: Annotated[MegatronLauncher, Field(description="Program that starts the ranks.")] = (
+        "torchrun"
+    )
     extra_args: Annotated[
         Arguments, Field(description="Further arguments of the program, after all others.")
     ] = field(default_factory=list)
     options_record: Annotated[
         str | None,
         Field(
-            description="File of `teralog record-options`: the program's options, if `source` is "
-            "not on this machine."
+            description="File that `teralog record-options` wrote, with the program's options; "
+            "for checks if `source` is not on this machine."
         ),
     ] = field(default=None, metadata={"identity": False})
     allow_unknown_arguments: Annotated[
@@ -162,7 +164,7 @@ def further_arguments(run: Run) -> FurtherArguments | None:
     options: MegatronOptions = run.options
     if options.allow_unknown_arguments:
         return None
-    return FurtherArguments("extra_args", options.extra_args, "set source: or version:")
+    return FurtherArguments("extra_args", options.extra_args, "correct `source` or `version`")
 
 
 def split_problems(run: Run) -> Iterator[str]:
@@ -259,12 +261,12 @@ def unreckoned(run: Run) -> list[str]:
 
 def _argument_warnings(run: Run) -> Iterator[str]:
     for option in unreckoned(run):
-        yield f"extra_args: sizes, FLOPs and the memory forecast do not count {option}"
+        yield f"extra_args: sizes, FLOPs and the memory forecast ignore {option}"
     for option in given(run.options.extra_args):
         if option in _TOUCHES_DISK:
             yield (
-                f"extra_args: {option} makes runs share checkpoints, and the time for checkpoints "
-                "counts in the steps; remove it"
+                f"extra_args: {option} makes runs share checkpoints, and step times would include "
+                "the time for checkpoints; remove it"
             )
         elif option in _ENDS:
             yield (
@@ -300,6 +302,6 @@ def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     model = run.model
     if run.options.vocab_file and model is not None and model.vocab_size != GPT2_VOCAB_SIZE:
         yield (
-            f"vocab_size={model.vocab_size} is not passed to the program, which takes its "
-            f"vocabulary from vocab_file; GPT-2's has {GPT2_VOCAB_SIZE}"
+            f"vocab_size={model.vocab_size} is not passed to the program, which reads its "
+            f"vocabulary from vocab_file; the vocabulary of GPT-2 has {GPT2_VOCAB_SIZE} tokens"
         )

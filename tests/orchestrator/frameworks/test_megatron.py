@@ -78,9 +78,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             use_distributed_optimizer=True,
         ),
         [
-            "Megatron-LM 2 has no sequence_parallel; version=core has it",
-            "Megatron-LM 2 has no use_distributed_optimizer; version=core has it",
-            "Megatron-LM 2 has no context_parallel_size; version=core has it",
+            "Megatron-LM 2 has no sequence_parallel; remove it, or use version=core",
+            "Megatron-LM 2 has no use_distributed_optimizer; remove it, or use version=core",
+            "Megatron-LM 2 has no context_parallel_size; remove it, or use version=core",
         ],
     ),
     "sequences that do not divide into pieces": (
@@ -100,8 +100,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "context_parallel_size=2 does not work with --attention-backend unfused; remove "
-                "it, or choose another backend"
+                "context_parallel_size=2 does not work with --attention-backend unfused; choose "
+                "another backend in extra_args"
             )
         ],
     ),
@@ -114,8 +114,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [
             (
-                "seq_length/context_parallel_size=1022 is not divisible by "
-                "tensor_parallel_size=4, which sequence_parallel needs"
+                "sequence_parallel=true: seq_length/context_parallel_size=1022 is not divisible "
+                "by tensor_parallel_size=4"
             )
         ],
     ),
@@ -129,12 +129,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "chunks without a pipeline": (
         core(virtual_pipeline_parallel_size=2),
-        [
-            (
-                "virtual_pipeline_parallel_size=2 needs a pipeline of 2 stages or more, not "
-                "pipeline_parallel_size=1"
-            )
-        ],
+        [("virtual_pipeline_parallel_size=2 needs pipeline_parallel_size=2 or more (got 1)")],
     ),
     "chunks in a short pipeline of 2021": (
         of_2021(
@@ -143,12 +138,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             virtual_pipeline_parallel_size=2,
             num_microbatches=2,
         ),
-        [
-            (
-                "virtual_pipeline_parallel_size=2 needs a pipeline of 3 stages or more, not "
-                "pipeline_parallel_size=2"
-            )
-        ],
+        [("virtual_pipeline_parallel_size=2 needs pipeline_parallel_size=3 or more (got 2)")],
     ),
     "chunks that layers and micro-batches do not divide into": (
         core(
@@ -299,8 +289,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         of_2021(vocab_size=32000),
         [
             (
-                "vocab_size=32000 is not passed to the program, which takes its vocabulary from "
-                "vocab_file; GPT-2's has 50257"
+                "vocab_size=32000 is not passed to the program, which reads its vocabulary from "
+                "vocab_file; the vocabulary of GPT-2 has 50257 tokens"
             )
         ],
     ),
@@ -312,11 +302,11 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             ]
         ),
         [
-            "extra_args: sizes, FLOPs and the memory forecast do not count --swiglu",
-            "extra_args: sizes, FLOPs and the memory forecast do not count --use-megatron-fsdp",
+            "extra_args: sizes, FLOPs and the memory forecast ignore --swiglu",
+            "extra_args: sizes, FLOPs and the memory forecast ignore --use-megatron-fsdp",
             (
-                "extra_args: --save makes runs share checkpoints, and the time for "
-                "checkpoints counts in the steps; remove it"
+                "extra_args: --save makes runs share checkpoints, and step times would include "
+                "the time for checkpoints; remove it"
             ),
         ],
     ),
@@ -330,11 +320,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"],
         ),
         [
-            (
-                "extra_args: sizes, FLOPs and the memory forecast do not count "
-                "--optimizer-cpu-offload"
-            ),
-            "extra_args: the memory forecast does not count --use-precision-aware-optimizer",
+            ("extra_args: sizes, FLOPs and the memory forecast ignore --optimizer-cpu-offload"),
+            "extra_args: the memory forecast ignores --use-precision-aware-optimizer",
         ],
     ),
     "no report": (
@@ -343,7 +330,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "tokens of another vocabulary": (
         core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
-        ["extra_args: sizes, FLOPs and the memory forecast do not count --tokenizer-type"],
+        ["extra_args: sizes, FLOPs and the memory forecast ignore --tokenizer-type"],
     ),
     "experts of a described model on several ranks": (
         core(
@@ -357,8 +344,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(extra_args=["--recompute-granularity", "selective"]),
         [
             (
-                "extra_args: TFLOPs will be too low: they do not count what "
-                "--recompute-granularity computes again"
+                "extra_args: TFLOPs will be too low, because they do not count the recomputation "
+                "that --recompute-granularity causes"
             )
         ],
     ),
@@ -366,8 +353,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(extra_args=["--recompute-activations"]),
         [
             (
-                "extra_args: TFLOPs will be too low: they do not count what "
-                "--recompute-activations computes again"
+                "extra_args: TFLOPs will be too low, because they do not count the recomputation "
+                "that --recompute-activations causes"
             )
         ],
     ),

@@ -233,11 +233,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a file in place of arguments": (
         {**CORE, "extra_args": ["--yaml-cfg", "all.yaml"]},
-        ["--yaml-cfg replaces all arguments with those of a file; write them one by one"],
+        ["--yaml-cfg replaces all arguments with those of a file; write the arguments one by one"],
     ),
     "no training": (
         {**CORE, "extra_args": ["--skip-train"]},
-        ["--skip-train leaves nothing to measure; remove it"],
+        ["--skip-train leaves out the training, so there are no steps to measure; remove it"],
     ),
     "layers said by an older name": (
         {**CORE, "extra_args": ["--encoder-num-layers", "40"]},
@@ -327,13 +327,13 @@ def test_chunks_of_two_stages_need_communication_that_overlaps(run_of: RunOf):
     )
     assert problems_of(run) == [
         (
-            "virtual_pipeline_parallel_size=2 with --no-overlap-p2p-communication needs a "
-            "pipeline of 3 stages or more, not pipeline_parallel_size=2"
+            "virtual_pipeline_parallel_size=2 with --no-overlap-p2p-communication needs "
+            "pipeline_parallel_size=3 or more (got 2)"
         )
     ]
 
 
-BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /data/a, 0.7, /data/b]"
+BLEND = "needs a weight before each path, e.g. [--data-path, 0.3, /data/a, 0.7, /data/b]"
 
 
 @pytest.mark.parametrize(

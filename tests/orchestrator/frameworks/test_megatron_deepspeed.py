@@ -124,9 +124,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             three_d(zero_stage=stage, pipeline_parallel_size=stages),
             [
                 (
-                    f"zero_stage={stage} divides gradients, which DeepSpeed's pipeline must add "
-                    "up, even with one stage; use zero_stage 0 or 1, or framework "
-                    "megatron_deepspeed_zero"
+                    f"zero_stage={stage} divides gradients, but DeepSpeed's pipeline needs "
+                    "whole gradients, even with one pipeline stage; use zero_stage=0 or 1, or "
+                    "framework megatron_deepspeed_zero"
                 )
             ],
         )
@@ -138,8 +138,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         three_d(deepspeed={"optimizer": {"type": "Adam"}}),
         [
             (
-                "deepspeed: optimizer is ignored, because the program has its own optimizer; "
-                "set the program's optimizer in extra_args"
+                "deepspeed: the program ignores `optimizer` and uses its own optimizer; remove it, "
+                "and set the program's optimizer in extra_args"
             )
         ],
     ),
@@ -197,7 +197,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "framework megatron_deepspeed_zero has no pipeline: pipeline_parallel_size=4 must "
-                "be 1; megatron_deepspeed_3d has one"
+                "be 1; for a pipeline, use framework megatron_deepspeed_3d"
             )
         ],
     ),
@@ -205,8 +205,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(num_microbatches=4),
         [
             (
-                "num_microbatches=4: the program takes a step after each micro-batch; set "
-                "global_batch_size to micro_batch_size*data_parallel_size, or remove both"
+                "num_microbatches=4 must be 1, because the program takes a step after each "
+                "micro-batch; remove num_microbatches and global_batch_size"
             )
         ],
     ),
@@ -269,7 +269,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "checkpoint_num_layers=5 does not divide the 64 layers of the model: after the "
-                "last layer the program would start again at the first"
+                "last layer, the program would run the first layers again"
             )
         ],
     ),
@@ -277,9 +277,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         zero(activation_checkpointing=True, split_transformers=True, checkpoint_num_layers=5),
         [
             (
-                "checkpoint_num_layers=5 does not divide the 128 layers of the model, which "
-                "split_transformers doubles: after the last layer the program would start again at "
-                "the first"
+                "checkpoint_num_layers=5 does not divide the 128 layers of the model "
+                "(split_transformers=true makes two of each): after the last layer, the program "
+                "would run the first layers again"
             )
         ],
     ),

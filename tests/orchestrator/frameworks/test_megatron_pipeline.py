@@ -118,7 +118,7 @@ def test_the_forecast_assumes_equal_stages(run_of: RunOf, option: str):
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [
-        f"extra_args: the memory forecast assumes equal stages and does not count {name}"
+        f"extra_args: the memory forecast assumes equal pipeline stages and ignores {name}"
     ]
 
 
