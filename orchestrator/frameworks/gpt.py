@@ -36,7 +36,7 @@ class GptOptions:
     ] = "none"
     launcher: Annotated[
         zero.DeepspeedLauncher,
-        Field(description="What starts the ranks; srun needs a Slurm cluster."),
+        Field(description="Program that starts the ranks; srun needs a Slurm cluster."),
     ] = "torchrun"
     deepspeed: Annotated[
         dict[str, Any],

@@ -41,13 +41,17 @@ class OneflowOptions:
     source: Annotated[
         str,
         Field(
-            description="LanguageModeling/gpt-2 of OneFlow-Benchmark, relative to the campaign.",
+            description="Folder LanguageModeling/gpt-2 of OneFlow-Benchmark, relative to the "
+            "campaign file.",
             min_length=1,
         ),
     ]
     dataset: Annotated[
         str,
-        Field(description="Text files, or .npz, relative to the campaign file.", min_length=1),
+        Field(
+            description="Text files or a .npz file to train on, relative to the campaign file.",
+            min_length=1,
+        ),
     ]
     optimizer_placement: Annotated[
         Literal["off", "on"],
@@ -88,8 +92,8 @@ def warnings(run: Run) -> Iterator[str]:
         and not run.options.dataset.endswith(_TOKENS)
     ):
         yield (
-            f"vocab_size={model.vocab_size} is less than the {GPT2_VOCAB_SIZE} tokens of GPT-2, "
-            "which the program uses for texts"
+            f"vocab_size={model.vocab_size} is less than the {GPT2_VOCAB_SIZE} tokens of GPT-2's "
+            "tokenizer, which the program uses for text files"
         )
 
 
@@ -120,7 +124,7 @@ def _throughput(logged: Logged) -> float | None:
 
 ONEFLOW_GPT = Framework(
     name="oneflow_gpt",
-    description="OneFlow's GPT-2, with optimizer placement and without",
+    description="OneFlow's GPT-2, with or without optimizer placement",
     options=OneflowOptions,
     checks=Checks(
         problems=problems,
@@ -163,8 +167,8 @@ ONEFLOW_GPT = Framework(
             Column("throughput (samples/s)", "running_samples_per_second", _throughput),
         ),
         measured_by=(
-            "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples while "
-            "a GPU is active; changes: against the run without optimizer placement"
+            "gpu_mem: the largest sample of any GPU; gpu_util: the median of the samples while a "
+            "GPU is active; changes: relative to the run without optimizer placement"
         ),
         partner=Partner(
             option="optimizer_placement",

@@ -36,9 +36,9 @@ FOLDER = "applications/Chat/benchmarks"
 LOG_FORMATS = (COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT)
 MEASURED_BY = (
     "samples/s and TFLOPS per GPU: as ColossalAI's benchmark prints them, without the first "
-    "episode. For each model that a token passes, it counts 2 FLOPs per parameter, or 6 for the "
-    "training of actor and critic; it does not count attention; peak: of the first rank's "
-    "allocator"
+    "episode. Per token and parameter, it counts 2 FLOPs for the forward pass of a model, and 6 "
+    "for the training of actor and critic. It does not count attention. Peak memory: that of the "
+    "first rank's allocator"
 )
 
 
@@ -125,15 +125,13 @@ def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]
             f"{', '.join(models)}"
         )
     elif run.model != models[key]:
+        # Both tables have a model `10b`; without a prefix, GPT's model is meant.
+        is_gpt = run.model == presets.GPT.get(run.model_name or "")
+        model = f"opt-{key}" if is_gpt else run.model_name
         yield (
-            f"framework {run.framework} has its own sizes for model {key!r}; give only this key, "
-            f"without sizes{_own_name(run, key)}"
+            f"framework {run.framework} has its own sizes for model {key!r}; write `model: "
+            f"{model}`, without sizes"
         )
-
-
-def _own_name(run: Run, key: str) -> str:
-    # Both tables have a model `10b`; without a prefix, GPT's model is meant.
-    return f"; write opt-{key}" if run.model == presets.GPT.get(run.model_name or "") else ""
 
 
 def _strategy_problems(run: Run) -> Iterator[str]:

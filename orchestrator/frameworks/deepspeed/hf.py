@@ -66,11 +66,17 @@ class HfDeepspeedOptions:
     ] = field(default_factory=list)
     dataset: Annotated[
         str | None,
-        Field(description="What run_clm.py trains on: a name in the cache, or a folder (./texts)."),
+        Field(
+            description="Data set of run_clm.py: a name in Hugging Face's cache, or a folder "
+            "(./texts)."
+        ),
     ] = None
     tokenizer: Annotated[
         str,
-        Field(description="The tokenizer of run_clm.py: a name in the cache, or a folder (./bpe)."),
+        Field(
+            description="Tokenizer of run_clm.py: a name in Hugging Face's cache, or a folder "
+            "(./bpe)."
+        ),
     ] = "gpt2"
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
     offload_optimizer: Annotated[
@@ -82,9 +88,9 @@ class HfDeepspeedOptions:
     warmup_steps: Annotated[
         int, Field(description="Steps in which the learning rate rises.", ge=0)
     ] = 0
-    launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
-        "torchrun"
-    )
+    launcher: Annotated[
+        zero.DeepspeedLauncher, Field(description="Program that starts the ranks.")
+    ] = "torchrun"
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Changes to the DeepSpeed configuration, section by section."),
@@ -149,7 +155,9 @@ def further_arguments(run: Run) -> FurtherArguments | None:
     if run.options.program != "run_clm":
         return None
     return FurtherArguments(
-        "script_args", run.options.script_args, "your transformers may be of another version"
+        "script_args",
+        run.options.script_args,
+        "your version of transformers may have other options",
     )
 
 

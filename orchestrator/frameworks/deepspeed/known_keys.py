@@ -98,7 +98,7 @@ def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Itera
         where = (*path, key)
         if key in _earlier(path):
             yield (
-                f"deepspeed: {'.'.join(where)} is for earlier versions; DeepSpeed "
+                f"deepspeed: {'.'.join(where)} is a key of earlier versions; DeepSpeed "
                 f"{_record()['deepspeed']} does not have it"
             )
         elif isinstance(value, Mapping):

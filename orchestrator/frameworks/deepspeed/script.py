@@ -48,9 +48,9 @@ class DeepspeedOptions:
     offload_param: Annotated[
         Literal["none", "cpu", "nvme"], Field(description="Device that keeps ZeRO-3's parameters.")
     ] = "none"
-    launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
-        "torchrun"
-    )
+    launcher: Annotated[
+        zero.DeepspeedLauncher, Field(description="Program that starts the ranks.")
+    ] = "torchrun"
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Changes to the DeepSpeed configuration, section by section."),

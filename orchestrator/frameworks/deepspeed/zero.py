@@ -82,8 +82,8 @@ def pipeline_problems(run: Run) -> Iterator[str]:
     if stage > 1 and stages > 1:
         yield (
             f"zero_stage={stage} divides gradients, but a pipeline "
-            f"(pipeline_parallel_size={stages}) must add them up; use zero_stage 0 or 1, or no "
-            "pipeline"
+            f"(pipeline_parallel_size={stages}) needs whole gradients; use zero_stage=0 or 1, or "
+            "pipeline_parallel_size=1"
         )
 
 
@@ -94,8 +94,8 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
             config, f"{section}.nvme_path"
         ):
             yield (
-                f"{key}=nvme needs a folder: "
-                f"deepspeed: {{zero_optimization: {{{key}: {{nvme_path: /local/ssd}}}}}}"
+                f"{key}=nvme needs a folder; write e.g. "
+                f"`deepspeed: {{zero_optimization: {{{key}: {{nvme_path: /local/ssd}}}}}}`"
             )
 
 
@@ -104,10 +104,9 @@ def warnings(run: Run) -> Iterator[str]:
     yield from earlier_keys(run.options.deepspeed)
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
-        stage = f"ZeRO stage {_NVME_STAGE}"
         yield (
-            f"offload_optimizer=nvme moves the optimizer states to NVMe only with {stage}; "
-            "else they stay in memory"
+            "offload_optimizer=nvme moves the optimizer states to NVMe only with ZeRO stage "
+            f"{_NVME_STAGE}; with other stages they stay in memory"
         )
 
 
@@ -115,13 +114,18 @@ def _silent_steps(run: Run) -> Iterator[str]:
     """Yield one sentence for each setting that would make DeepSpeed print no steps of the run."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
-        none_with = f"deepspeed: DeepSpeed would report none of the {iterations} steps with"
         interval, level = config["steps_per_print"], config["log_level"]
         if interval is None or (isinstance(interval, int) and interval > iterations):
             written = "null" if interval is None else interval
-            yield f"{none_with} steps_per_print={written}; give at most {iterations}"
+            yield (
+                f"deepspeed: with steps_per_print={written}, DeepSpeed would report none of the "
+                f"{iterations} steps; give at most {iterations}"
+            )
         if level not in ("debug", "info"):
-            yield f"{none_with} log_level={level}; give info or debug"
+            yield (
+                f"deepspeed: with log_level={level}, DeepSpeed would report none of the "
+                f"{iterations} steps; give info or debug"
+            )
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:

@@ -35,12 +35,12 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy
     if record.own and not record.complete:
-        remedy = "check that the program has it: teralog could not read all of its options"
+        remedy = "check the program itself, because teralog could not read all of its options"
     for problem in dict.fromkeys(option_problems(further.words, accepted)):
         before, unknown, words = problem.partition("unrecognized arguments: ")
         option, _, value = words.partition(" ")
         if before or not unknown or not option.startswith("-") or option in accepted:
-            hint = f"; write it as two: [{option}, {value}]" if option in accepted else ""
+            hint = f"; write two items: [{option}, {value}]" if option in accepted else ""
             sentence = f"{problem}{hint}, in {program}"
         else:
             hint = _near(option, accepted)

@@ -28,7 +28,8 @@ def make_record(source: Path) -> dict[str, Any]:
         programs = [source / name for name in _PROGRAMS if (source / name).is_file()]
         if not programs:
             raise UserError(
-                f"{source}: contains none of {', '.join(_PROGRAMS)}; give the program's own file"
+                f"{source}: contains none of {', '.join(_PROGRAMS)}; give the path of the "
+                "program's file"
             )
         program = programs[0]
     elif not source.is_file():

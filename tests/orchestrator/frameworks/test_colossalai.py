@@ -116,7 +116,7 @@ def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
     """The model name `10b` means a GPT; the OPT of that size must be written `opt-10b`."""
     (sentences,) = problems(opt(run_of, model="10b"))
     assert "has its own sizes for model '10b'" in sentences
-    assert sentences.endswith("; write opt-10b")
+    assert sentences.endswith("; write `model: opt-10b`, without sizes")
 
 
 def test_the_rank_of_lora_is_at_most_the_width_of_the_model(run_of: RunOf):

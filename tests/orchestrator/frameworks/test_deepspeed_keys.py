@@ -262,7 +262,7 @@ def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
     name = next(iter(keys)) if section in ("aio", "zero_optimization") else None
     where = ".".join(filter(None, (section, name)))
     [warning] = framework.checks.warnings(run)
-    assert warning.startswith(f"deepspeed: {where} is for earlier versions; DeepSpeed")
+    assert warning.startswith(f"deepspeed: {where} is a key of earlier versions; DeepSpeed")
     assert list(framework.checks.warnings(run_of(**values))) == []
 
 

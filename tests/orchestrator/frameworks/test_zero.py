@@ -81,9 +81,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(zero_stage=2, gpus_per_node=2, pipeline_parallel_size=2),
         [
             (
-                "zero_stage=2 divides gradients, but a pipeline (pipeline_parallel_size=2) must "
-                "add them up; use "
-                "zero_stage 0 or 1, or no pipeline"
+                "zero_stage=2 divides gradients, but a pipeline (pipeline_parallel_size=2) "
+                "needs whole gradients; use zero_stage=0 or 1, or pipeline_parallel_size=1"
             )
         ],
     ),
@@ -258,8 +257,8 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
     framework = FRAMEWORKS[run.framework]
     assert not list(framework.checks.problems(run))
     sentence = (
-        "offload_optimizer=nvme moves the optimizer states to NVMe only with ZeRO stage 3; else "
-        "they stay in memory"
+        "offload_optimizer=nvme moves the optimizer states to NVMe only with ZeRO stage 3; with "
+        "other stages they stay in memory"
     )
     assert sentence in framework.checks.warnings(run)
 
@@ -284,7 +283,7 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(deepspeed={"steps_per_print": 21}),
         [
             (
-                "deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=21; "
+                "deepspeed: with steps_per_print=21, DeepSpeed would report none of the 20 steps; "
                 "give at most 20"
             )
         ],
@@ -293,8 +292,8 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(deepspeed={"steps_per_print": None}),
         [
             (
-                "deepspeed: DeepSpeed would report none of the 20 steps with steps_per_print=null; "
-                "give at most 20"
+                "deepspeed: with steps_per_print=null, DeepSpeed would report none of the 20 "
+                "steps; give at most 20"
             )
         ],
     ),
@@ -302,7 +301,7 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         gpt(strategy="zero1", deepspeed={"log_level": "warning"}),
         [
             (
-                "deepspeed: DeepSpeed would report none of the 20 steps with log_level=warning; "
+                "deepspeed: with log_level=warning, DeepSpeed would report none of the 20 steps; "
                 "give info or debug"
             )
         ],

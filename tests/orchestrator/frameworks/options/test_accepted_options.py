@@ -68,7 +68,7 @@ def fork(tmp_path: Path) -> Path:
             ["--log-interval 10"],
             [
                 (
-                    "unrecognized arguments: --log-interval 10; write it as two: "
+                    "unrecognized arguments: --log-interval 10; write two items: "
                     "[--log-interval, 10], in {program}"
                 )
             ],
@@ -125,7 +125,7 @@ def test_a_possible_option_that_only_the_running_program_knows_gives_a_warning(
     (warning,) = warnings
     assert warning.startswith(f"extra_args: --use-it is not an option of {fork}/pretrain_gpt.py; ")
     assert warning.endswith(
-        "; check that the program has it: teralog could not read all of its options"
+        "; check the program itself, because teralog could not read all of its options"
     )
     assert findings(run, fork.parent) == (problems, warnings)
 
