@@ -48,7 +48,7 @@ def _written_as(pattern: str, what: str) -> AfterValidator:
 _MEMORY = _written_as(r"[0-9]+[KMGT]?", "amount of memory; write e.g. 160G or 160000M")
 _SWITCHES = _written_as(
     r"[0-9]+(@[0-9:-]+)?",
-    "number of switches; write e.g. '1', or 1@2:00:00 to wait no longer than that",
+    "number of switches; write e.g. '1', or 1@2:00:00 to wait at most 2 hours",
 )
 _GPU_TYPE = _written_as(r"[A-Za-z0-9][\w.+-]*", "type of GPU in Slurm's form; write e.g. a100")
 _MAIL_EVENTS = (
@@ -296,7 +296,8 @@ class Cluster:
             return None
         for gpu_precision, peak in (self.gpu_peak_tflops or {}).items():
             if gpu_precision == precision:
-                return Figure(peak, f"{peak:g} TFLOP/s in {precision}, cluster profile {self.name}")
+                source = f"as set in cluster profile {self.name}"
+                return Figure(peak, f"{peak:g} TFLOP/s in {precision}, {source}")
         return None if name is None else peak_tflops(name, precision)
 
 
@@ -349,9 +350,12 @@ def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
         yield "memory, memory_per_gpu: give only one of them"
     custom = data.get("binding") == "custom"
     if custom and "binding_command" not in data:
-        yield "binding: custom needs binding_command, e.g. [./bind.sh]: it starts each rank"
+        yield (
+            "`binding: custom` needs a command that starts each rank; add e.g. "
+            "`binding_command: [./bind.sh]`"
+        )
     if not custom and "binding_command" in data:
-        yield "binding_command: is for `binding: custom` alone; add that, or remove binding_command"
+        yield "binding_command: needs `binding: custom`; add it, or remove binding_command"
 
 
 def _path(written: str | None, folder: Path) -> str | None:
@@ -372,11 +376,11 @@ def _no_profile(name: str, folder: Path) -> str:
     there = [path for path in sorted(place.glob("*.y*ml")) if _is_profile(path)]
     files = {path.stem: (PurePath(name).parent / path.name).as_posix() for path in there}
     listed = ", ".join([*files.values()][:MAX_LISTED])
-    are = f"; there {'is' if len(files) == 1 else 'are'} {listed}" if files else ""
+    others = f"; profiles in this folder: {listed}" if files else ""
     near = get_close_matches(PurePath(name).stem, [*files, LOCAL], n=1)
     instead = "; give a file's name, or 'local' for this machine"
     hint = f"; did you mean {files.get(near[0], LOCAL)!r}?" if near else instead
-    return f"cluster {name!r}: there is no such profile file in {place.absolute()}{are}{hint}"
+    return f"cluster {name!r}: there is no such profile file in {place.absolute()}{others}{hint}"
 
 
 def _is_profile(path: Path) -> bool:

@@ -83,9 +83,9 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
     yield from mapping_problems("container", Container, container)
     runtime = container.get("runtime")
     if runtime in _OF_SRUN and profile.get("scheduler", "slurm") != "slurm":
-        yield f"container.runtime: {runtime} is part of Slurm; without Slurm, use apptainer"
+        yield f"container.runtime: {runtime} works only with Slurm; without Slurm, use apptainer"
     if runtime == "uenv" and container.get("mounts"):
-        yield "container.mounts: write them into the .toml file of the environment, under mounts"
+        yield "container.mounts: does not work with uenv; write `mounts` into its .toml file"
     options = profile.get("srun")
     for line in options if isinstance(options, list) else ():
         if problem := option_problem(line):

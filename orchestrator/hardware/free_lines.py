@@ -67,16 +67,16 @@ _SBATCH_KEYS = {
     "array": "throttle",
 }
 _SBATCH_OPTIONS = {name: f"`teralog submit --{name}`" for name in ("dependency", "hold", "wait")}
-_NO_JOB = "help usage version quiet verbose test-only"
-_SBATCH_OWN = frozenset(
-    f"{_NO_JOB} job-name comment output error input open-mode chdir wrap parsable export "
-    "export-file cluster clusters external kill-on-invalid-dep uid gid".split()
-)
-_SRUN_OWN = frozenset(
-    f"{_NO_JOB} job-name comment output error input open-mode chdir export cluster clusters jobid "
-    "pty x11 interactive multi-prog no-allocate preserve-env kill-on-bad-exit label relative "
-    "nodefile hold dependency begin immediate uid gid mem-per-cpu".split()
-)
+_OWN = frozenset((
+    "help", "usage", "version", "quiet", "verbose", "test-only", "job-name", "comment", "output",
+    "error", "input", "open-mode", "chdir", "export", "cluster", "clusters", "uid", "gid",
+))  # fmt: skip
+_SBATCH_OWN = _OWN | {"wrap", "parsable", "export-file", "external", "kill-on-invalid-dep"}
+_SRUN_OWN = _OWN | {
+    "jobid", "pty", "x11", "interactive", "multi-prog", "no-allocate", "preserve-env",
+    "kill-on-bad-exit", "label", "relative", "nodefile", "hold", "dependency", "begin",
+    "immediate", "mem-per-cpu",
+}  # fmt: skip
 # Options of a job that also apply to its steps.
 _OF_THE_JOB = frozenset(_SBATCH_KEYS) - {"exclusive", "hint", "signal", "begin", "array"}
 
@@ -100,7 +100,7 @@ def free_line_problem(command: str, line: str) -> str | None:
     if kind is None:
         return (
             f"--{name} is not an option of {command} in Slurm {_RECORDED}, and `{command} --help` "
-            f"does not list it here{did_you_mean(name, _record()[command])}"
+            f"on this machine does not list it{did_you_mean(name, _record()[command])}"
         )
     if kind == _VALUE and not value:
         return f"--{name}: needs a value; write it as --{name}=VALUE"
@@ -137,7 +137,7 @@ def _reserved(command: str, name: str) -> str | None:
     """Return what to use instead of an option that teralog sets; None for other options."""
     if command == "srun":
         if name in _KEYS:
-            return f"steps get this option from the key {_KEYS[name]}; use that key"
+            return f"use the key {_KEYS[name]}; teralog sets this option from it"
         if name in _OF_THE_JOB:
             return "is an option of the job, not of its steps; give it as an option of sbatch"
         return (

@@ -215,7 +215,7 @@ def _agreed(
         f"{_listed([gpu.name for gpu in gpus])} with {value:g} {unit}"
         for value, gpus in by_value.items()
     )
-    return Figure(None, f"{name!r} may be {ways}; give the full name, or {instead}")
+    return Figure(None, f"{name!r} may mean {ways}; give the full name, or {instead}")
 
 
 def _unknown(name: str, instead: str) -> Figure:

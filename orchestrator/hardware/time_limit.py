@@ -36,7 +36,7 @@ def time_limit_seconds(value: int | str) -> int:
         hours = 24 * parts.get("days", 0) + parts["hours"]
         seconds = (60 * hours + parts["minutes"]) * 60 + parts["seconds"]
     if seconds <= 0:
-        raise ValueError(f"{value!r} leaves no time to run")
+        raise ValueError(f"{value!r} is not above zero; {_HOW_TO_WRITE_IT}")
     return seconds
 
 

@@ -120,5 +120,7 @@ def lock_folder() -> Path:
             f"folder that you can write to, or unset it"
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise UserError(f"{folder}: is not a folder that belongs to you; move it elsewhere")
+        raise UserError(
+            f"{folder}: must be a folder that you own; set XDG_RUNTIME_DIR to another folder"
+        )
     return folder

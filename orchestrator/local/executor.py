@@ -50,7 +50,7 @@ from orchestrator.store.records import (
 # -P: no file in the current directory is a module of ours.
 _SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
-_COMES_AFTER = "an earlier run of the same series has not been started either"
+_COMES_AFTER = "an earlier run of the same series was not started"
 # Longer than a supervisor takes to end a job that ignores the request to end.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 
@@ -368,7 +368,7 @@ def close_abandoned_run(folder: RunFolder) -> None:
         _refuse_other_host(attempts[-1])
         if time.monotonic() > deadline:
             raise UserError(
-                f"{folder.lock}: is held by a process that does not end; end that process"
+                f"{folder.lock}: is locked by a process that does not end; end this process"
             )
         time.sleep(_POLL_SECONDS)
     try:
@@ -394,7 +394,8 @@ def cancel_local_run(folder: RunFolder) -> str:
     while (state := folder.state()) in CANCELLABLE:
         if time.monotonic() > deadline:
             raise UserError(
-                f"{folder.path}: the run does not end; end the process that its attempt.json names"
+                f"{folder.path}: the run does not end; end the process with the pid in its "
+                "attempt.json"
             )
         if state != RUNNING:
             close_abandoned_run(folder)

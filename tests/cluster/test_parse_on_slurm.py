@@ -161,7 +161,8 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     index = ids[1].partition("_")[2]
     [line] = [line for line in errors if line.startswith("teralog: shard ")]
     assert re.search(
-        rf"shard \d of 4 \(logs/.*\): (CANCELLED|gone from Slurm); see .*/{index}\.log", line
+        rf"shard \d of 4 \(logs/.*\): (CANCELLED|no longer known to Slurm); see .*/{index}\.log",
+        line,
     )
     out, code, errors = archive.finish(archive.start(*ON_SLURM))
     assert [line.partition(": ")[2] for line in errors if line.endswith(" shard")] == ["1 shard"]
@@ -199,7 +200,7 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
     assert errors[-1].startswith("stopped waiting; the jobs continue")
     second = archive.start(*ON_SLURM)
     assert second.stderr is not None
-    assert second.stderr.readline() == b"4 shards are being read by earlier jobs\n"
+    assert second.stderr.readline() == b"earlier jobs are reading 4 shards\n"
     (archive.path / "go").touch()
     out, code, _ = archive.finish(second)
     assert (out, code) == archive.parse()[:2]
@@ -224,7 +225,7 @@ def test_impossible_requests_are_reported(archive: Archive) -> None:
         return done.returncode, done.stderr
 
     code, text = parse("-", "--on-slurm", "cpu.yaml")
-    assert (code, "-: --on-slurm: is not a file, so jobs cannot read it" in text) == (1, True)
+    assert (code, "-: is not a file, so Slurm jobs cannot read it" in text) == (1, True)
     code, text = parse("logs", "nowhere", "--on-slurm", "cpu.yaml")
     assert (code, "nowhere: does not exist" in text) == (1, True)
     code, text = parse("logs", "--on-slurm", "here.yaml")

@@ -136,5 +136,5 @@ def _write(path: Path, value: object) -> None:
 def _read(path: Path) -> Any:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_uid != os.getuid():
-            raise UserError(f"{path}: is not a file of yours; give another folder with --work")
+            raise UserError(f"{path}: belongs to another user; give another folder with --work")
         return pickle.load(file)  # noqa: S301  (what our own process wrote, in a file of ours)

@@ -29,7 +29,7 @@ _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 5.0
 # How long a result may take to appear through a network file system.
 _LATE_SECONDS = 15.0
-_GONE = "gone from Slurm"
+_GONE = "no longer known to Slurm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def read_on_slurm(
     tell: a function that is called with sentences about the progress.
     """
     _refuse_streams(logs)
-    with disk_errors(work, "give a folder you may write to with --work"):
+    with disk_errors(work, "use --work to give a folder that you can write to"):
         folder = work_folder(work, reader)
         wanted = [stamped(log) for log in logs]
         tasks = _going_on(folder)
@@ -74,8 +74,7 @@ def read_on_slurm(
         for job in _submit(folder, reader, cluster, new, tasks):
             tell(job)
         if len(missing) > len(new):
-            before = counted(len(missing) - len(new), "shard is", "shards are")
-            tell(f"{before} being read by earlier jobs")
+            tell(f"earlier jobs are reading {counted(len(missing) - len(new), 'shard')}")
         _wait(folder, shards, tasks, tell)
         contents: dict[StampedLog, LogContent] = {}
         for shard in shards:
@@ -98,7 +97,9 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
         except OSError:
             mode = stat.S_IFREG
         if str(log.path) == STANDARD_INPUT or not stat.S_ISREG(mode):
-            raise UserError(f"{log.path}: --on-slurm: is not a file, so jobs cannot read it")
+            raise UserError(
+                f"{log.path}: is not a file, so Slurm jobs cannot read it; copy it to a file"
+            )
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
@@ -218,7 +219,7 @@ def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, s
     """Yield the id and the final state of each task that has ended, according to Slurm's answer.
 
     If a complete answer does not contain a task, the task has ended, too. Its state is then
-    `gone from Slurm`.
+    `no longer known to Slurm`.
     """
     for task in task_ids:
         state = answer.states.get(task)
@@ -230,7 +231,7 @@ def _ends(answer: SlurmAnswer, task_ids: Iterable[str]) -> Iterator[tuple[str, s
 
 def _what(shard: Shard) -> str:
     first, more = shard.logs[0].path, len(shard.logs) - 1
-    return f"{first} and {more} more" if more else str(first)
+    return f"{first} and {counted(more, 'other log')}" if more else str(first)
 
 
 def _has_result(folder: WorkFolder, shard: Shard) -> bool:

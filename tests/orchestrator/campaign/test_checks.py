@@ -187,8 +187,8 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
             {"gpu": "V100"},
             [
                 (
-                    "gpu: 'V100' may be V100 SXM2 or V100 PCIe with 16 GiB, V100 SXM2 or V100 PCIe "
-                    "with 32 GiB; give the full name, or gpu_memory_gib"
+                    "gpu: 'V100' may mean V100 SXM2 or V100 PCIe with 16 GiB, V100 SXM2 or V100 "
+                    "PCIe with 32 GiB; give the full name, or gpu_memory_gib"
                 )
             ],
         ),

@@ -67,10 +67,10 @@ NO_TIME_LIMITS: dict[int | str, str] = {
     "1:59:60": "'1:59:60' has 60 seconds, and the maximum is 59",
     "1-12:75": "'1-12:75' has 75 minutes, and the maximum is 59",
     "1-12:00:75": "'1-12:00:75' has 75 seconds, and the maximum is 59",
-    0: "0 leaves no time to run",
-    -5: "-5 leaves no time to run",
-    "0:00": "'0:00' leaves no time to run",
-    "0-0:00:00": "'0-0:00:00' leaves no time to run",
+    0: "0 is not above zero",
+    -5: "-5 is not above zero",
+    "0:00": "'0:00' is not above zero",
+    "0-0:00:00": "'0-0:00:00' is not above zero",
 }
 
 

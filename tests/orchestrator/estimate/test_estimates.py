@@ -203,7 +203,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
 @pytest.mark.parametrize(
     ("options", "peak", "sentence"),
     [
-        (("--gpu=V100",), None, "MFU and HFU are unknown: 'V100' may be"),
+        (("--gpu=V100",), None, "MFU and HFU are unknown: 'V100' may mean"),
         (("--gpu=V100-SXM2", "--precision=bf16"), None, "no bf16 peak is known for V100 SXM2"),
         (("--gpu=V100-SXM2", "--precision=fp32"), 15.7, "15.7 TFLOP/s in dense fp32"),
         (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "relative to 50 TFLOP/s, given by the user"),

@@ -192,7 +192,7 @@ REFUSED = {
             (
                 ": switches: 'one' is not a valid number of switches; write e.g. '1', or "
                 "1@2:00:00 to "
-                "wait no longer than that"
+                "wait at most 2 hours"
             ),
             (
                 ": signal: 'usr2 @ 90' is not a valid signal; write e.g. USR2@90, or B:USR2@90 "
@@ -244,12 +244,15 @@ INSTEAD = "; give a file's name, or 'local' for this machine"
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("v100", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
-        ("v10O.yaml", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
-        ("jz", f"; there are a100.yml, v100.yaml{INSTEAD}"),
-        ("", f"; there are a100.yml, v100.yaml{INSTEAD}"),
-        ("Local", "; there are a100.yml, v100.yaml; did you mean 'local'?"),
-        ("more/h200.yaml", "; there is more/h100.yaml; did you mean 'more/h100.yaml'?"),
+        ("v100", "; profiles in this folder: a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("v10O.yaml", "; profiles in this folder: a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("jz", f"; profiles in this folder: a100.yml, v100.yaml{INSTEAD}"),
+        ("", f"; profiles in this folder: a100.yml, v100.yaml{INSTEAD}"),
+        ("Local", "; profiles in this folder: a100.yml, v100.yaml; did you mean 'local'?"),
+        (
+            "more/h200.yaml",
+            "; profiles in this folder: more/h100.yaml; did you mean 'more/h100.yaml'?",
+        ),
         ("nothing/v100.yaml", INSTEAD),
     ],
 )

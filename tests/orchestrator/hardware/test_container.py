@@ -24,16 +24,16 @@ REFUSED = {
     "container: {image: a, runtime: pyxis, mounts: ['/a:b']}": "'b' is not an absolute path",
     "container: {image: a, runtime: pyxis, mounts: ['/a:/b:rx']}": "'rx' is neither ro nor rw",
     "container: {image: a, runtime: pyxis, mounts: ['/a:/b:ro:x']}": "is not a mount; write it",
-    "container: {image: a, runtime: uenv, mounts: [/a]}": "write them into the .toml file",
-    "scheduler: local\ncontainer: {image: a, runtime: uenv}": "is part of Slurm; without Slurm",
+    "container: {image: a, runtime: uenv, mounts: [/a]}": "write `mounts` into its .toml file",
+    "scheduler: local\ncontainer: {image: a, runtime: uenv}": "works only with Slurm; without",
     "container: {image: a, runtime: pyxis}\nsrun: [--container-image=b]": (
         "srun: --container-image: the key `container` of the cluster profile sets this option "
         "too; remove one of them"
     ),
     "binding: cores": "binding: 'cores' is not one of none, numa, custom",
-    "binding: custom": "binding: custom needs binding_command",
+    "binding: custom": "`binding: custom` needs a command",
     "binding: custom\nbinding_command: []": "binding_command: ",
-    "binding_command: [./bind.sh]": "binding_command: is for `binding: custom` alone",
+    "binding_command: [./bind.sh]": "binding_command: needs `binding: custom`; add it",
 }
 
 

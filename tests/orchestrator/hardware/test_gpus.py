@@ -96,7 +96,7 @@ def test_an_ambiguous_name_has_the_figures_that_all_its_gpus_share(
             "V100",
             "fp16",
             (
-                "'V100' may be V100 SXM2 with 125 TFLOP/s in dense fp16, "
+                "'V100' may mean V100 SXM2 with 125 TFLOP/s in dense fp16, "
                 "V100 PCIe with 112 TFLOP/s in dense fp16; give the full name, or gpu_peak_tflops"
             ),
         ),

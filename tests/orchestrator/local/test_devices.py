@@ -174,7 +174,7 @@ def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
     """
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
-    with pytest.raises(UserError, match="is not a folder that belongs to you; move it elsewhere"):
+    with pytest.raises(UserError, match="must be a folder that you own; set XDG_RUNTIME_DIR"):
         this_machines_devices()
 
 
@@ -185,7 +185,7 @@ def test_a_lock_folder_that_is_a_link_is_refused(runtime: Path, tmp_path: Path) 
     """
     (tmp_path / "elsewhere").mkdir()
     runtime.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="is not a folder that belongs to you"):
+    with pytest.raises(UserError, match="must be a folder that you own"):
         this_machines_devices()
 
 

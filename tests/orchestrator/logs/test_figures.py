@@ -339,7 +339,7 @@ def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None
     ("name", "options", "reason"),
     [
         (None, (), "to compute it, give --gpu"),
-        ("NVIDIA H100", (), "'NVIDIA H100' may be H100 SXM5 with 989.5 TFLOP/s"),
+        ("NVIDIA H100", (), "'NVIDIA H100' may mean H100 SXM5 with 989.5 TFLOP/s"),
         ("H100 XYZ", (), "'H100 XYZ' is not in the table of GPUs; give --gpu-peak-tflops"),
         ("NVIDIA H100", ("--gpu=H100-SXM",), None),
         ("H100 XYZ", ("--gpu-peak-tflops=700",), None),
