@@ -127,7 +127,7 @@ def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
                 "tokens_per_second_per_gpu",
                 length / gpus,
                 batch,
-                f"a batch of {{batch}} x {length} tokens by {gpus} GPUs",
+                f"a batch of {{batch}} x {length} tokens on {gpus} GPUs",
             )
     if gpus:
         yield _share(rows, gpus)
@@ -208,7 +208,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
             name,
             row[name],
             work / row["step_seconds"],
-            f"the work of {len(stating_rows)} reports in {row['step_seconds']:.4g} s",
+            f"the median work of {len(stating_rows)} reports in {row['step_seconds']:.4g} s",
             relative=_COARSE_SECONDS / row["step_seconds"],
         )
         for row in stating_rows
@@ -237,7 +237,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
         "tokens_per_second_per_gpu",
         median(row["tokens_per_second_per_gpu"] for row in stating_rows),
         median(row["tokens_per_second"] / gpus for row in stating_rows),
-        f"{all_gpus:.4g} tokens/s by {gpus} GPUs",
+        f"{all_gpus:.4g} tokens/s divided by {gpus} GPUs",
         relative=0.5 / all_gpus,
     )
 
@@ -295,15 +295,16 @@ def _mfu(
     if peak is None:
         return None
     stated = median(row["reported_mfu"] for row in stating_rows)
+    peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {_named(gpu)})"
     both = _stated(stating_rows, "reported_tflops_per_gpu")
     if both:
         tflops = median(row["reported_tflops_per_gpu"] for row in both)
         implied = tflops / median(row["reported_mfu"] for row in both)
         computed = tflops / peak
-        formula = f"{tflops:.4g} TFLOP/s over the {peak:.4g} of {_named(gpu)} in dense {precision}"
+        formula = f"{tflops:.4g} TFLOP/s divided by {peak_in_words}"
     elif used:
         implied, computed = used, stated * used / peak
-        formula = f"its FLOPs over the {peak:.4g} TFLOP/s of {_named(gpu)} in dense {precision}"
+        formula = f"the log's speed divided by {peak_in_words}"
     else:
         return None
     if used:

@@ -47,11 +47,11 @@ def closing_lines(
     )
     if any(figures.tflops_per_gpu is not None for _, _, figures in runs):
         yield (
-            "TFLOPs/GPU: FLOPs of the exact matrix products, recomputed ones included, over the "
-            "median step time and the GPUs"
+            "TFLOPs/GPU: FLOPs of the exact matrix products, including recomputed ones, divided by "
+            "the median step time and the number of GPUs"
         )
     if any(figures.mfu is not None for _, _, figures in runs):
-        yield "MFU: TFLOP/s per GPU without recomputed products, over the GPU's dense peak"
+        yield "MFU: TFLOPs/GPU without recomputed products, divided by the GPU's dense peak"
     yield from _by_remark(
         (name, line) for name, summary, figures in runs for line in figure_remarks(summary, figures)
     )
@@ -62,8 +62,7 @@ def closing_lines(
         (name, line) for name, summary, _ in runs for line in contradicted_options(summary, given)
     )
     if read.silent:
-        files = counted(read.silent, "file contains", "files contain")
-        yield f"{files} no training output"
+        yield f"no training output in {counted(read.silent, 'file')}"
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:

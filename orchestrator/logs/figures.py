@@ -199,7 +199,9 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
         )
         for convention in FORMULA_CONVENTIONS:
             if (flops := flops_by(convention, iteration)) is not None:
-                again = ", recomputed" if convention.counts_recomputation and recomputed else ""
+                again = (
+                    ", with recomputation" if convention.counts_recomputation and recomputed else ""
+                )
                 flops_by_title[f"{convention.title}{again}"] = float(flops)
     return flops_by_title
 
@@ -269,7 +271,7 @@ def _shape(
             return (
                 None,
                 (),
-                (f"the log states {name} {config[name]}, which no formula of teralog covers"),
+                (f"the log states {name} {config[name]}, for which teralog has no formula"),
             )
     values: dict[str, Any] = {}
     if fits and given.shape is not None:
@@ -285,11 +287,10 @@ def _shape(
     values.setdefault("num_attention_heads", 1)
     heads, width = values["num_attention_heads"], values["hidden_size"]
     if width % heads:
-        reason = f"{heads} heads and hidden_size {width}, which no formula of teralog covers"
-        return None, (), f"the log states {reason}"
+        return None, (), f"hidden_size {width} is not divisible by the number of heads, {heads}"
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:
-        return None, (), f"{heads} heads cannot share {groups} heads of keys and values"
+        return None, (), f"{heads} heads are not divisible by {groups} heads of keys and values"
     shape = ModelShape(**{name: value for name, value in values.items() if name in _SHAPE_FIELDS})
     return shape, (), None
 
@@ -328,7 +329,7 @@ def _shape_of_arguments(
     try:
         return described_shape(model_of_megatron({**sizes, **config})), (), None
     except ConfigError as error:
-        return None, (), f"the model of the log's arguments cannot be counted: {error}"
+        return None, (), f"teralog cannot count the FLOPs of the log's model: {error}"
 
 
 def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:

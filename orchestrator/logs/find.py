@@ -22,8 +22,8 @@ _LOG = re.compile(
 )
 _CHECKPOINT = re.compile(r"checkpoint-(?P<step>[0-9]{1,15})")
 _NO_LOG = (
-    "no file whose name ends in .out, .err, .log or .txt (.gz, .zst, .xz, .bz2); name the files "
-    "themselves"
+    "no file name ends in .out, .err, .log or .txt (or these with .gz, .zst, .xz or .bz2); give "
+    "the paths of the files themselves"
 )
 
 
@@ -85,7 +85,7 @@ def find_logs(
             else:
                 files[path] = True
         if not meant:
-            problems.append(f"{text or repr(text)}: there is no file or folder of this name")
+            problems.append(f"{text or repr(text)}: there is no file or folder with this name")
     found_logs: list[Log] = []
     for candidate in _paired(files):
         if not isinstance(candidate.path, Path) or not is_tar(candidate.path):

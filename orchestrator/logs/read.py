@@ -118,17 +118,14 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
         if speaking:
             continue
         if puzzling:
-            lines = counted(puzzling, "line looks", "lines look")
-            problems.append(f"{log.path}: {lines} like step reports, but could not be parsed")
+            reports = counted(puzzling, "possible step report")
+            problems.append(f"{log.path}: could not parse {reports}; `--unparsed` prints them")
         elif not log.named:
             silent += 1
         elif not notes:
             problems.append(f"{log.path}: contains no training output")
     if silent and not summaries:
-        logs_found = counted(
-            silent, ("log found in folders contains"), "logs found in folders contain"
-        )
-        problems.append(f"{logs_found} no training output")
+        problems.append(f"no training output in {counted(silent, 'log')} found in folders")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
 
@@ -156,7 +153,7 @@ def _summary(
     try:
         record = recorded_reading(run.path)
     except UserError as error:
-        note = f"read without the warm-up and the settings of its campaign: {error}"
+        note = f"was read without the warm-up and the settings of its campaign: {error}"
         run, record = replace(run, notes=(*run.notes, note)), None
     if record is None:
         default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP

@@ -21,6 +21,7 @@ from parsers.summary.run import RunSummary
 
 # Two counts of one model's parameters may differ by padding, biases and rounding.
 _SAME_MODEL = 0.02
+_NO_CHECKPOINTING = "--no-activation-checkpointing"
 
 
 def time_remarks(summary: RunSummary) -> Iterator[str]:
@@ -129,14 +130,14 @@ def contradicted_options(summary: RunSummary, given: Given) -> Iterator[str]:
     ):
         yield (
             f"the log states {parameters:,} parameters, but --model {given.model} has {chosen:,}; "
-            "TFLOPs are those of --model"
+            "TFLOPs are computed for --model"
         )
     precision = stated_precision(config)
     if given.precision is not None and precision not in {None, given.precision}:
         yield f"the log states {precision}; --precision {given.precision} is ignored"
     recomputed = stated_recomputation(config)
     if given.recomputed is not None and recomputed not in {None, given.recomputed}:
-        option = f"--{'' if given.recomputed else 'no-'}activation-checkpointing"
+        option = "--activation-checkpointing" if given.recomputed else _NO_CHECKPOINTING
         whether = "that layers are recomputed" if recomputed else "that no layers are recomputed"
         yield f"the log states {whether}; {option} is ignored"
     gpu = config.get("gpu")

@@ -208,7 +208,7 @@ def test_a_count_of_parameters_in_a_log_comes_first(folder: Path) -> None:
     assert figures("bare.log", *options)["parameters"] == 8_030_261_248
     assert (
         "the log states 8,030,261,248 parameters, but --model Mixtral 8x7B has 46,702,792,704; "
-        "TFLOPs are those of --model"
+        "TFLOPs are computed for --model"
     ) in " ".join(parse("bare.log", *options).stderr.split())
 
 
@@ -271,11 +271,11 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
         ),
         (
             {"hybrid_override_pattern": "M-M*-"},
-            "the model of the log's arguments cannot be counted: hybrid_layer_pattern: has 5",
+            "teralog cannot count the FLOPs of the log's model: hybrid_layer_pattern: has 5",
         ),
         (
             {"num_attention_heads": "31", "kv_channels": "None"},
-            "the log states 31 heads and hidden",
+            "hidden_size 6144 is not divisible by",
         ),
     ],
 )

@@ -72,7 +72,7 @@ def test_damaged_records_of_a_campaign_are_reported(folder: Path, damaged: str) 
     (campaign / damaged).write_text("{")
     result = parse("results")
     assert result.exit_code == 1
-    assert "read without the warm-up and the settings of its campaign" in result.stderr
+    assert "was read without the warm-up and the settings of its campaign" in result.stderr
     assert f"{damaged}: is damaged" in result.stderr
     assert "warm-up first (1 report left out)" in result.stderr
 
@@ -219,9 +219,9 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
         "damaged.log.gz: is cut off",
         "loop.log: cannot be read: Too many levels of symbolic links",
         "bare: contains no log",
-        "dialect.txt: 1 line looks like step reports, but could not be parsed",
-        "*.nothing: there is no file or folder of this name",
-        "'': there is no file or folder of this name",
+        "dialect.txt: could not parse 1 possible step report; `--unparsed` prints them",
+        "*.nothing: there is no file or folder with this name",
+        "'': there is no file or folder with this name",
     ):
         assert f"teralog: {sentence}" in result.stderr
 
@@ -276,7 +276,7 @@ def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> N
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
-    assert "1 file contains no training output" in result.stderr
+    assert "no training output in 1 file" in result.stderr
 
 
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
     result = parse("old")
     assert result.exit_code == 1
-    assert result.stderr == "teralog: 2 logs found in folders contain no training output\n"
+    assert result.stderr == "teralog: no training output in 2 logs found in folders\n"
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
