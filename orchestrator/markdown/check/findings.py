@@ -44,6 +44,7 @@ def finding(
     return TableFinding(
         line=row.line,
         kind=kind,
-        message=f"{row.name}: {message}" + (" (only the last digit)" if last_digit_only else ""),
+        message=f"{row.name}: {message}"
+        + (" (only the last digit differs)" if last_digit_only else ""),
         last_digit_only=last_digit_only,
     )

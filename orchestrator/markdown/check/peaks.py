@@ -95,11 +95,11 @@ def tflops_range(
     peak, usual = _highest_peak(gpus, row.precision), _usual_tflops(gpus)
     names = " or ".join(dict.fromkeys(gpu.model for gpu in gpus))
     if peak is not None and low > peak:
-        total = "; if it is the sum of all GPUs, the title should state that"
+        total = "; if it is the sum of all GPUs, write this in the column's title"
         yield finding(
             row,
             FindingKind.TFLOPS_ABOVE_PEAK,
-            f"{number.shown} is above the peak of {names}, {peak:g}{total}",
+            f"{number.shown} is above {peak:g}, the peak of {names}{total}",
         )
     elif usual and low > usual.too_high:
         yield finding(

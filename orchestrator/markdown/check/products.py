@@ -91,7 +91,7 @@ def _product(
         rest, remainder = divmod(total.whole * factor.whole, product)
         if complete and rest and not remainder:
             instead.append(f"{factor.title} {rest}")
-    what = "" if complete else " does not divide it"
+    what = "" if complete else f" does not divide {total.text}"
     hint = f"; {' or '.join(instead)} would fit" if instead else ""
     yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}{explanation}")
 
@@ -114,7 +114,7 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
     if rest or copies != 1 or not 0 < stages < pipeline.whole:
         return ""
     return (
-        f"; Megatron-LM 2 runs this with {pipeline.title} {stages}, because it lowers "
+        f"; Megatron-LM 2 runs this row with {pipeline.title} {stages}, because it lowers "
         f"{pipeline.title} to {world.title} / {tensor.title}"
     )
 

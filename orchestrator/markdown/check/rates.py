@@ -77,8 +77,8 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
         yield finding(
             row,
             FindingKind.THROUGHPUT,
-            f"{first.number.shown} makes {float(first_speed.middle):.4g} sequences per second, "
-            f"but {other.number.shown} makes {float(other_speed.middle):.4g}",
+            f"{first.number.shown} means {float(first_speed.middle):.4g} sequences per second, "
+            f"but {other.number.shown} means {float(other_speed.middle):.4g}",
             last_digit_only=wider[0].meets(wider[index]),
         )
 

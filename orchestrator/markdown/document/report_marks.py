@@ -71,9 +71,7 @@ def with_report(page: bytes, name: str, text: str) -> bytes:
 
 def _not_closed(mark: _Mark, name: str) -> UserError:
     first, last = marks(name)
-    return UserError(
-        f"{mark.line}: {first} is not followed by {last}; add this comment below the report"
-    )
+    return UserError(f"{mark.line}: {last} is missing after {first}; add it below the report")
 
 
 def _marks(page: bytes) -> Iterator[_Mark]:

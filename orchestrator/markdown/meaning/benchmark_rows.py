@@ -310,7 +310,7 @@ class BenchmarkRow:
             return self._read(columns.column(Meaning.GPU), _counted)
         if columns.has(Meaning.NODES):
             raise NotInTableError(
-                "a column contains the number of nodes, but none contains gpus_per_node"
+                "a column contains the number of nodes, but no column contains gpus_per_node"
             )
         raise _missing(Meaning.WORLD_SIZE)
 
@@ -550,7 +550,8 @@ def _missing(meaning: Meaning) -> NotInTableError:
     if meaning is Meaning.PACE:
         return NotInTableError(f"no column contains {_name(meaning)}")
     return NotInTableError(
-        f"no column contains {_name(meaning)}, and no <!-- teralog: {meaning}=... -->"
+        f"no column contains {_name(meaning)}; add one, or a comment "
+        f"<!-- teralog: {meaning}=... -->"
     )
 
 

@@ -117,12 +117,11 @@ def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
 
     If several ranges are equally common, the lowest is returned. At least one interval is required.
     """
-    ends = sorted(
-        end for each in intervals for end in ((each.low, "0 opens"), (each.high, "1 closes"))
-    )
+    # At equal numbers, False is first: an interval begins before another one ends.
+    ends = sorted(end for each in intervals for end in ((each.low, False), (each.high, True)))
     best, best_at, open_now = 0, 0, 0
-    for at, (_, what) in enumerate(ends):
-        open_now += 1 if what == "0 opens" else -1
+    for at, (_, is_high) in enumerate(ends):
+        open_now += -1 if is_high else 1
         if open_now > best:
             best, best_at = open_now, at
     return best, NumberRange(ends[best_at][0], ends[best_at + 1][0])

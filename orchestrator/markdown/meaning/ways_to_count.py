@@ -37,7 +37,7 @@ _MOST_DIFFERENCES = 2
 Group = tuple[str, int, bool]
 COUNTED_KEYS: tuple[Keys, ...] = ("causal", "window", "full")
 _KEYS_IN_WORDS = {
-    "causal": "attention counted once per pair, as it is causal",
+    "causal": "attention counted over earlier keys only (causal)",
     "window": "attention counted over all keys of its window",
     "full": "attention counted over all keys",
 }
@@ -135,28 +135,34 @@ def _each_layer(model: Model, change: Callable[[Layer], Layer]) -> Model:
 
 DIFFERENCES = (
     Difference(
-        "takes an inner width of 2h for Mamba and 7 operations per state (as Megatron does)",
+        "assumes Mamba layers of inner width 2h with 7 operations per state (as Megatron does)",
         change=_without_mamba,
         adds=_mamba_by_megatron,
     ),
     Difference(
-        "gives gated experts two matrices (as older Megatron-Bridge does)", _ungated_experts
+        "counts two matrices in gated experts, not three (as older Megatron-Bridge does)",
+        _ungated_experts,
     ),
     Difference("ignores attention windows", _without_windows),
-    Difference("gives gated MLPs two matrices", _ungated),
-    Difference("counts no products of queries and keys (6N)", counts=lambda t: not t.part.pairs),
+    Difference("counts two matrices in gated MLPs, not three", _ungated),
     Difference(
-        "counts the embedding as a product",
+        "counts only 6 FLOPs per parameter, without attention (6N)",
+        counts=lambda t: not t.part.pairs,
+    ),
+    Difference(
+        "counts the embedding like a matrix product",
         adds=lambda model: 6.0 * looked_up_parameters(model),
     ),
     Difference(
-        "counts a position embedding, with one row per token of a sequence, as a product",
+        "counts a position embedding (one row per token of a sequence) like a matrix product",
         adds=lambda model: 6.0 * model.seq_length * model.hidden_size,
     ),
-    Difference("assumes that heads are hidden size / heads wide", _narrow_heads),
-    Difference("leaves the output head out", counts=lambda term: term.part.name != "head"),
+    Difference("assumes that a head's width is hidden size / heads", _narrow_heads),
+    Difference("leaves out the output head", counts=lambda term: term.part.name != "head"),
     Difference("counts recomputed layers (hardware FLOPs)", recomputes=True),
-    Difference("counts two thirds of a full training, attention included", one_backward=True),
+    Difference(
+        "counts two thirds of the FLOPs of a full training, also for attention", one_backward=True
+    ),
 )
 PACKED_ADAPTERS = Difference(
     "counts no gradients of frozen weights, and no attention between packed samples",

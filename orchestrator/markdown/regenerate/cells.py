@@ -56,7 +56,9 @@ class NumberInCell(NamedTuple):
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
         if is_share and not percent and as_number(self.text) > 1:
-            raise NotUnderstoodError(f"{self.text} is more than 1 and has no %")
+            raise NotUnderstoodError(
+                f"{self.text} is above 1; if it is a percentage, write {self.text} %"
+            )
         return Form(
             decimals=decimals,
             commas="," in self.text,
@@ -78,7 +80,7 @@ def number_in(raw: bytes) -> NumberInCell | None:
         return NumberInCell(begin, end, text, b"%" in rest)
     if is_blank(cell_text(raw)):
         return None
-    raise NotUnderstoodError(f"{cell_text(raw)!r} is not one number")
+    raise NotUnderstoodError(f"{cell_text(raw)!r} is not a single number")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ def _peak_tflops(settings: PageSettings) -> float:
     if settings.gpu_peak_tflops is not None:
         return settings.gpu_peak_tflops
     if settings.gpu is None:
-        raise UserError("utilizations need the GPU; give --gpu or --gpu-peak-tflops")
+        raise UserError("MFU and HFU need the peak of the GPU; give --gpu or --gpu-peak-tflops")
     return _peak_of(settings.gpu)
 
 

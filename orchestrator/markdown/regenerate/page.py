@@ -139,7 +139,9 @@ def _with_settings(
                 continue
             if new_settings is not settings:
                 notes += (
-                    Remark(block.line, f"the page's {setting} overrides the option")
+                    Remark(
+                        block.line, f"the page's setting {setting} overrides the command's option"
+                    )
                     for setting in overridden(options, new_settings)
                 )
             settings = new_settings

@@ -137,7 +137,9 @@ def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
         match [column for column in all_columns if computed.is_in(column)]:
             case [first, second, *_]:
                 titles = f"{first.title!r} and {second.title!r}"
-                hint = "; add Reported to the title of one" if computed in _TFLOPS else ""
+                hint = (
+                    "; add the word Reported to one of these titles" if computed in _TFLOPS else ""
+                )
                 raise NotInTableError(f"{titles} both contain {computed.title}{hint}")
             case [column]:
                 targets.append(_Target(computed, column))
@@ -239,7 +241,9 @@ def _regenerate_column(
     """
     for row, values in results:
         if column.index >= len(row.raw_cells):
-            made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))
+            made.unclear.append(
+                Remark(row.line, f"the row has no cell for the column {column.title}")
+            )
             continue
         cell = row.source.cells[column.index]
         old = cell.raw

@@ -67,11 +67,11 @@ def test_a_row_that_is_30_percent_too_high_is_found() -> None:
     [
         ("GPT OSS 120B", 19_366, 526, "two matrices"),
         ("GPT OSS 120B", 19_366, 526, "ignores attention windows"),
-        ("Nemotron_3_Nano", 39_749, 885, "inner width of 2h"),
+        ("Nemotron_3_Nano", 39_749, 885, "inner width 2h"),
         ("DeepSeekV3", 1_000, 281, "over all keys"),
         ("DeepSeekV3", 1_000, 334, "recomputed"),
         ("Mixtral 8x7B", 1_000, 77.3, "6N"),
-        ("GPT-OSS 20B", 13_058, 279, "hidden size / heads wide"),
+        ("GPT-OSS 20B", 13_058, 279, "width is hidden size / heads"),
         ("Llama3 8B LoRA", 12_472, 402, "two thirds"),
     ],
 )
@@ -155,7 +155,7 @@ def test_the_shared_page_has_one_model_counted_otherwise() -> None:
     [(kind, message)] = findings_of(PAGE.read_bytes())
     assert kind is FindingKind.MODEL_FLOPS
     assert "nemotron3-nano" in message
-    assert "inner width of 2h" in message
+    assert "inner width 2h" in message
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ CONTRADICTIONS = {
     "a batch that is no multiple": (
         table("MBS DP GBS", "4 16 100"),
         "global-batch-size",
-        "MBS 4 x DP 16 = 64 does not divide it",
+        "MBS 4 x DP 16 = 64 does not divide 100",
     ),
     "a batch by the GPUs that are left for data": (
         table("GPUs TP PP MBS Chunks GBS", "64 4 4 2 8 128"),
@@ -71,22 +71,22 @@ CONTRADICTIONS = {
     "a rate": (
         table("GBS Time Throughput", "128 2.00s 60samples/s"),
         "throughput",
-        "Time 2.00s makes 64 sequences per second, but Throughput 60samples/s makes 60",
+        "Time 2.00s means 64 sequences per second, but Throughput 60samples/s means 60",
     ),
     "a rate in tokens": (
         table("GBS Seq Time Throughput", "128 1024 2.0s 60000tokens/s"),
         "throughput",
-        "makes 58.59",
+        "means 58.59",
     ),
     "a rate of one GPU": (
         table("GPUs Speed(samples/s) Speed(samples/s/GPU)", "8 64.0 7.00"),
         "throughput",
-        "64.0 makes 64 sequences per second, but Speed(samples/s/GPU) 7.00 makes 56",
+        "64.0 means 64 sequences per second, but Speed(samples/s/GPU) 7.00 means 56",
     ),
     "TFLOPs above the peak": (
         table("GPU_type TFLOPs", "V100 140"),
         "tflops-above-peak",
-        "TFLOPs 140 is above the peak of V100, 125",
+        "TFLOPs 140 is above 125, the peak of V100",
     ),
     "TFLOPs that are a bug": (
         table("GPU TFLOPs", "1 110", before="V100"),
@@ -101,12 +101,12 @@ CONTRADICTIONS = {
     "stages that Megatron-LM 2 lowers": (
         table(GPUS, "16 4 8 1"),
         "world-size",
-        "PP 4 would fit; Megatron-LM 2 runs this with PP 4, because it lowers PP to GPUs / TP",
+        "PP 4 would fit; Megatron-LM 2 runs this row with PP 4, because it lowers PP to GPUs / TP",
     ),
     "stages that Megatron-LM 2 lowers, without copies": (
         table("GPUs TP PP", "64 4 32"),
         "world-size",
-        "does not divide it; Megatron-LM 2 runs this with PP 16",
+        "does not divide 64; Megatron-LM 2 runs this row with PP 16",
     ),
     "a size in 2**30": (
         table(SIZES, "48B 64 8192 51200"),

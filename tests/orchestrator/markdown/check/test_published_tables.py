@@ -53,10 +53,10 @@ BY_HAND = {
         # TP=4 in all entries, says the page: 4 · 8 = 32 GPUs, not 16; 4 · 32 = 128, not 64.
         # Megatron-LM 2 lowers the stages to GPUs / TP.
         *(
-            ("world-size", line, "PP 4 would fit; Megatron-LM 2 runs this with PP 4", False)
+            ("world-size", line, "PP 4 would fit; Megatron-LM 2 runs this row with PP 4", False)
             for line in (99, 100, 101, 105, 106)
         ),
-        ("world-size", 122, "PP 16 would fit; Megatron-LM 2 runs this with PP 16", False),
+        ("world-size", 122, "PP 16 would fit; Megatron-LM 2 runs this row with PP 16", False),
     ],
     # No tables.
     "003_f4f5c41d5745b6f2.txt": [],

@@ -159,7 +159,7 @@ def test_what_cannot_be_rewritten_is_reported() -> None:
         '<td class="n2"><b>{second}</b></td>', ""
     )
     styled = LLAMA.format(first=728, second='464<sup id="f1">1</sup>')
-    for page, why in ((shared, "spans several rows"), (styled, "not one number")):
+    for page, why in ((shared, "spans several rows"), (styled, "not a single number")):
         made = regenerate(page.encode(), PageSettings())
         assert made.data == page.encode()
         assert any(why in remark.text for remark in made.unclear)

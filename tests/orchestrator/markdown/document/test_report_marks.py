@@ -106,7 +106,7 @@ def test_a_mark_that_is_not_closed_is_named_with_its_line(page: bytes) -> None:
     Without this error, teralog would replace the rest of the page.
     """
     with pytest.raises(
-        UserError, match=r"^2: <!-- teralog report mine --> is not followed by <!-- end of"
+        UserError, match=r"^2: <!-- end of .* is missing after <!-- teralog report mine -->; add it"
     ):
         with_report(b"# Page\n" + page, "mine", TEXT)
 

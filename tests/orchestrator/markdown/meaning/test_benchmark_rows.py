@@ -136,23 +136,29 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
         (
             {},
             "parameters",
-            "no column contains the size of the model, and no <!-- teralog: parameters=... -->",
+            (
+                "no column contains the size of the model; add one, or a comment "
+                "<!-- teralog: parameters=... -->"
+            ),
         ),
         (
             {},
             "world_size",
-            "no column contains the number of GPUs, and no <!-- teralog: world_size=... -->",
+            (
+                "no column contains the number of GPUs; add one, or a comment "
+                "<!-- teralog: world_size=... -->"
+            ),
         ),
         (
             {"Nodes": "4"},
             "world_size",
-            "a column contains the number of nodes, but none contains gpus_per_node",
+            "a column contains the number of nodes, but no column contains gpus_per_node",
         ),
         (
             {"MBS": "4"},
             "global_batch_size",
             (
-                "no column contains the global batch size, and no <!-- teralog: "
+                "no column contains the global batch size; add one, or a comment <!-- teralog: "
                 "global_batch_size=... -->"
             ),
         ),

@@ -67,7 +67,7 @@ def test_a_column_to_the_left_is_padded_on_the_right(cell: bytes, new: bytes) ->
 )
 def test_a_cell_without_exactly_one_number_is_unchanged(cell: bytes) -> None:
     """A cell with no number or with several is unchanged, and a message reports it."""
-    with pytest.raises(NotUnderstoodError, match="is not one number"):
+    with pytest.raises(NotUnderstoodError, match="is not a single number"):
         TO_RIGHT.written(cell, 7.31)
 
 
@@ -88,7 +88,9 @@ def test_a_share_of_more_than_one_must_say_that_it_is_per_cent() -> None:
 
     If the whole column is in per cent, the cell is valid.
     """
-    with pytest.raises(NotUnderstoodError, match=r"12\.3 is more than 1 and has no %"):
+    with pytest.raises(
+        NotUnderstoodError, match=r"12\.3 is above 1; if it is a percentage, write 12\.3 %"
+    ):
         SHARE.written(b" 12.3 ", 0.3721)
     in_percent = ColumnForm(
         is_share=True, in_percent=True, to_right=True, decimals=None, blank=Form(decimals=1)

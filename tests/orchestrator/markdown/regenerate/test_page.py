@@ -123,8 +123,8 @@ def test_a_row_without_a_result_is_kept_silently(row: str) -> None:
         ("| | 7.5B | | 0.661s | 1.0 |", "Glob-BS is blank; GPUs is blank"),
         ("| 16 | 7.5B | 4 | | 1.0 |", "Throughput is blank"),
         ("| 16 | 7.5B | 4 | 1-2s | 1.0 |", "Throughput: '1-2s' is a range; one number is needed"),
-        ("| 16 | 7.5B | 4 | 0.661s | 1-2 |", "TFlops: '1-2' is not one number"),
-        ("| 16 | 7.5B | 4 | 0.661s |", "the row ends before TFlops"),
+        ("| 16 | 7.5B | 4 | 0.661s | 1-2 |", "TFlops: '1-2' is not a single number"),
+        ("| 16 | 7.5B | 4 | 0.661s |", "the row has no cell for the column TFlops"),
         (
             "| 16 | 7.5B | 4 | 0.661s | 1.0 | x |",
             "the row has 6 cells, the table 5 columns; | in a cell is \\|",
@@ -149,12 +149,15 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
         ("GPUs | GBS | Time | TFlops", "no column contains the size of the model"),
         (
             "Nodes | Time | GBS | Size | TFlops",
-            ("a column contains the number of nodes, but none contains gpus_per_node"),
+            ("a column contains the number of nodes, but no column contains gpus_per_node"),
         ),
         ("GPUs | Size | GBS | TFlops", "no column contains the time per iteration"),
         (
             "TFlops | TFLOPs/GPU | GBS | Time",
-            "'TFlops' and 'TFLOPs/GPU' both contain TFLOPs; add Reported to the title of one",
+            (
+                "'TFlops' and 'TFLOPs/GPU' both contain TFLOPs; add the word Reported to one of "
+                "these titles"
+            ),
         ),
     ],
 )
@@ -201,7 +204,7 @@ def test_settings_of_the_page_override_options() -> None:
     page = rows + b"\n<!-- teralog: seq_length=2048 factor=3 decimals=2 -->\n\n" + rows
     made = regenerate(page, LENGTH)
     assert [change.new for change in made.changes] == ["23.2", "34.86"]
-    assert made.notes == ((5, "the page's seq_length=2048 overrides the option"),)
+    assert made.notes == ((5, "the page's setting seq_length=2048 overrides the command's option"),)
 
 
 def test_a_comment_may_stand_on_the_first_line() -> None:
@@ -311,7 +314,7 @@ def test_utilizations_need_a_gpu_that_is_known() -> None:
     """MFU and HFU need a known GPU: without it, one error per page names the option to give."""
     with pytest.raises(UserError) as caught:
         regenerate(PAGE, LENGTH, ["mfu", "hfu"])
-    needed = "15: utilizations need the GPU; give --gpu or --gpu-peak-tflops"
+    needed = "15: MFU and HFU need the peak of the GPU; give --gpu or --gpu-peak-tflops"
     assert caught.value.problems == (needed,)
     with pytest.raises(UserError, match="15: 'Voodoo 2' is not in the table of GPUs") as caught:
         regenerate(PAGE, PageSettings(gpu="Voodoo 2"), ["mfu"])
