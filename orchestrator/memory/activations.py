@@ -38,7 +38,7 @@ def kept(rank: Rank) -> Size:
     all_checkpoints: Range = (count * checkpoint, count * checkpoint)
     match placement.recomputation:
         case "none":
-            sizes, what = scaled(layer, layers), f"all of {layers} layers"
+            sizes, what = scaled(layer, layers), f"all activations of {layers} layers"
         case "selective":
             least, most = (whole - part for whole, part in zip(layer, scores, strict=True))
             sizes, what = (
@@ -46,12 +46,15 @@ def kept(rank: Rank) -> Size:
                 f"{layers} layers without their attention scores",
             )
         case "full" if placement.checkpoints_in_cpu:
-            sizes, what = (0.0, 2 * checkpoint), f"2 of {count} checkpoints, others in the host"
+            sizes, what = (
+                (0.0, 2 * checkpoint),
+                f"2 of {count} checkpoints; others are in the host's memory",
+            )
         case "full":
             sizes, what = all_checkpoints, f"{count} checkpoints"
         case None:
             sizes = (all_checkpoints[0], layers * layer[1])
-            what = f"{count} checkpoints, up to all activations of {layers} layers"
+            what = f"from {count} checkpoints to all activations of {layers} layers"
     flight = _in_flight(rank)
     chunks = rank.placement.virtual_stages
     output = chunks * _hidden(rank) if rank.run.parallelism.pipeline_parallel_size > 1 else 0
@@ -77,7 +80,7 @@ def layer_work(rank: Rank) -> Size:
         "full": scaled(layer, rank.placement.checkpoint_num_layers),
         None: (0.0, layer[1]),
     }[rank.placement.recomputation]
-    what = "recomputed activations, and their gradients" if made_anew[1] else "their gradients"
+    what = "recomputed activations and gradients" if made_anew[1] else "gradients of activations"
     return added(made_anew, (2 * flow, 8 * flow)), what
 
 
@@ -90,10 +93,12 @@ def logits(rank: Rank) -> Size:
     the last pipeline stage has logits.
     """
     if not rank.is_last:
-        return NOTHING, "on the last pipeline stage"
+        return NOTHING, ""
     elements = int(rank.tokens * rank.padded_vocab_size / rank.tensor_parallel_size)
     each = rank.placement.activation_bytes
-    return scaled((3 * each, each + 12), elements), f"{elements:,} logits, softmax, gradient"
+    return scaled(
+        (3 * each, each + 12), elements
+    ), f"logits, softmax, gradient: {elements:,} elements each"
 
 
 def _hidden(rank: Rank) -> float:

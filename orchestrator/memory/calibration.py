@@ -64,7 +64,7 @@ class Calibration:
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib
         high = expected.middle_gib * self.highest * (1 + _MARGIN) - expected.high_gib
         why = (
-            f"{self.runs} finished runs peaked at {self.lowest:.2f} to {self.highest:.2f} times "
+            f"peaks of {self.runs} finished runs: {self.lowest:.2f} to {self.highest:.2f} times "
             "the middle of their forecasts"
         )
         return replace(

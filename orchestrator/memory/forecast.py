@@ -99,7 +99,7 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
         else Part("context", *_CPU_CONTEXT_GIB, "Python, torch and its libraries")
     )
     spare = _ALLOCATOR_SHARE * tensors.high_gib
-    share = f"cached and fragmented: up to {_ALLOCATOR_SHARE:.0%} of the tensors"
+    share = f"cached and fragmented memory: up to {_ALLOCATOR_SHARE:.0%} of the tensors"
     whole = _forecast((*tensors.parts, Part("allocator", 0.0, spare, share), context))
     return replace(whole, is_open=placement.may_hold_more)
 

@@ -175,7 +175,7 @@ def stage_layers(model: ModelShape, parallelism: Parallelism) -> int:
 def weights(rank: Rank) -> Size:
     """Return the size of the weights that are always in memory."""
     if rank.placement.offload_parameters:
-        return NOTHING, "in the host's memory"
+        return NOTHING, ""
     return _states(rank, rank.placement.weight_bytes, 3)
 
 
@@ -198,14 +198,14 @@ def gradient_copies(rank: Rank) -> Size:
 def optimizer(rank: Rank) -> Size:
     """Return the size of the optimizer's states and master weights."""
     if rank.placement.offload_optimizer:
-        return NOTHING, "in the host's memory"
+        return NOTHING, ""
     return _states(rank, rank.placement.optimizer_bytes, 1)
 
 
 def step(rank: Rank) -> Size:
     """Return the memory that the optimizer needs only while it steps."""
     if rank.placement.offload_optimizer:
-        return NOTHING, "in the host's memory"
+        return NOTHING, ""
     return _states(rank, rank.placement.step_bytes, 1)
 
 
@@ -217,7 +217,7 @@ def gathered_weights(rank: Rank) -> Size:
     ZeRO-3 divides the weights among ranks, or if the weights are offloaded.
     """
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
-        return NOTHING, "of ZeRO-3 over several ranks"
+        return NOTHING, ""
     least = rank.largest_matrix
     most = min(rank.parameters + rank.expert_parameters, max(least, rank.placement.live_elements))
     each = rank.placement.weight_bytes[1]
@@ -232,19 +232,19 @@ def buckets(rank: Rank) -> Size:
     placement, gradient = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
     low, high = scaled(placement.buckets, placement.bucket_elements * each)
-    held = f"{numbers(placement.buckets)} of {placement.bucket_elements:,} elements"
-    return (low, high + gradient * each), f"{held}; one gradient of {gradient:,}"
+    held = f"{numbers(placement.buckets)} buckets of {placement.bucket_elements:,} elements"
+    return (low, high + gradient * each), f"{held}; one gradient of {gradient:,} elements"
 
 
 def _states(rank: Rank, each: Range, zero_stage: int) -> Size:
     shards = rank.shards(zero_stage)
-    over = f", over {shards} ranks" if shards > 1 else ""
+    over = f", divided over {shards} ranks" if shards > 1 else ""
     why = f"{rank.parameters:,} parameters of {numbers(each)} bytes{over}"
     held = rank.parameters / shards
     if rank.expert_parameters:
         shards = rank.expert_shards(zero_stage)
-        over = f", over {shards} ranks" if shards > 1 else ""
-        why = f"{why}; {rank.expert_parameters:,} of experts{over}"
+        over = f", divided over {shards} ranks" if shards > 1 else ""
+        why = f"{why}; {rank.expert_parameters:,} parameters of experts{over}"
         held += rank.expert_parameters / shards
     return scaled(each, held), why
 

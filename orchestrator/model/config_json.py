@@ -54,7 +54,7 @@ class Config:
             problem = (
                 "is missing"
                 if value is None
-                else f"must be a whole number of at least 1 ({value!r})"
+                else f"must be a whole number of at least 1 (got {value!r})"
             )
             raise ConfigError(f"{names[0]}: {problem}")
         return value
@@ -73,7 +73,7 @@ class Config:
         """
         value = self.get(name)
         if value is not None and not isinstance(value, bool):
-            raise ConfigError(f"{name}: must be true or false ({value!r})")
+            raise ConfigError(f"{name}: must be true or false (got {value!r})")
         return bool(value)
 
     def given_list(self, name: str, length: int) -> list[Any] | None:
@@ -87,7 +87,7 @@ class Config:
         if value is None:
             return None
         if not isinstance(value, list) or len(value) < length:
-            raise ConfigError(f"{name}: must be a list of {length}, one item per layer")
+            raise ConfigError(f"{name}: must be a list of {length} items, one per layer")
         return value[:length]
 
     @property

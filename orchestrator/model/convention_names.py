@@ -30,10 +30,10 @@ class Convention:
 CONVENTIONS: dict[str, Convention] = {
     convention.name: convention
     for convention in (
-        Convention(name="model", title="exact matrix products of forward and backward"),
+        Convention(name="model", title="exact matrix products of the forward and backward pass"),
         Convention(
             name="hardware",
-            title="exact matrix products, recomputed ones too",
+            title="exact matrix products, including recomputed ones",
             counts_recomputation=True,
         ),
         Convention(

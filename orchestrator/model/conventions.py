@@ -121,7 +121,7 @@ def _restricted(part: ModelPart) -> bool:
 def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
     if part.pairs:
         half = model.seq_length**2 * part.multiplications
-        reason = f"{_NO_WINDOWS}: half of all keys" if _restricted(part) else _HALF
+        reason = f"{_NO_WINDOWS}, and counts half of all keys" if _restricted(part) else _HALF
         yield reason, half - _forward(model, part)
 
 
@@ -270,7 +270,7 @@ def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
         forward = 2 * repetitions(part, model.seq_length, keys) * part.multiplications
         if taken != actual:
             yield (
-                "assumes that heads are hidden size / heads wide",
+                "assumes that a head's width is hidden size / heads",
                 forward * taken // actual - forward,
             )
         if "with gate" in factors:

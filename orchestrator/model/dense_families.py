@@ -234,7 +234,7 @@ def _stablelm(c: Config) -> Model:
     norms = 1 if c.flag("use_parallel_residual") else 2
     if c.flag("qk_layernorm"):
         raise ConfigError(
-            "qk_layernorm: must be false; teralog cannot count these norms of a stablelm"
+            "qk_layernorm: must be false; teralog cannot count such norms in a stablelm model"
         )
     return decoder(
         c, LayerStyle(norm="layernorm", norms=norms, attention_biases=biases, mlp_biases=False)

@@ -127,7 +127,10 @@ def _nemotron_h(c: Config) -> Model:
             raise ConfigError("layers_block_type: is missing")
         unknown = {*pattern} - _NEMOTRON_LETTERS.keys()
         if unknown:
-            raise ConfigError(f"hybrid_override_pattern: {sorted(unknown)} are not known layers")
+            raise ConfigError(
+                f"hybrid_override_pattern: unknown letters {', '.join(sorted(unknown))}; use "
+                f"{', '.join(_NEMOTRON_LETTERS)}"
+            )
         types = [_NEMOTRON_LETTERS[letter] for letter in pattern]
     if not isinstance(types, list):
         raise ConfigError("layers_block_type: must be a list, one item per layer")

@@ -65,7 +65,7 @@ class _Arguments:
         if text is None or text == "0":
             return None
         if not text.isdecimal():
-            raise ConfigError(f"{name}: must be a whole number of at least 1 ({text!r})")
+            raise ConfigError(f"{name}: must be a whole number of at least 1 (got {text!r})")
         return int(text)
 
     def size(self, name: str, default: int | None = None) -> int:
@@ -93,8 +93,8 @@ class _Arguments:
         marks = _list_of(text)
         if marks is None or len(marks) < layers:
             raise ConfigError(
-                f"{name}: must be a number, or a list of one number for each of the {layers} layers"
-                f" (got {text!r})"
+                f"{name}: must be a number, or a list of {layers} numbers, one per layer (got "
+                f"{text!r})"
             )
         return marks[:layers]
 
@@ -144,7 +144,9 @@ def model_of_megatron(values: Mapping[str, str]) -> Model:
     a = _Arguments({_RENAMED.get(name, name): value for name, value in values.items()})
     for name in _UNKNOWN:
         if a.given(name):
-            raise ConfigError(f"{name}: {a.values[name]} changes layers in an unknown way")
+            raise ConfigError(
+                f"{name}: teralog does not know how {a.values[name]} changes the layers"
+            )
     if a.flag("is_hybrid_model") and not a.given("hybrid_layer_pattern"):
         raise ConfigError("hybrid_layer_pattern: is missing, although is_hybrid_model is set")
     hidden = a.size("hidden_size")
@@ -225,7 +227,7 @@ def _window(text: str) -> int:
     """
     numbers = text.strip("()[] ").replace(" ", "").split(",")
     if len(numbers) != 2 or not numbers[0].isdecimal():
-        raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 ({text!r})")
+        raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 (got {text!r})")
     return int(numbers[0]) + 1
 
 
@@ -254,7 +256,7 @@ def _attention(a: _Arguments) -> Attention:
 def _latent(a: _Arguments) -> LatentAttention:
     if a.flag("add_bias_linear", default=True):
         raise ConfigError(
-            "multi_latent_attention: needs --disable-bias-linear; with biases it cannot be counted"
+            "multi_latent_attention: needs --disable-bias-linear; teralog cannot count its biases"
         )
     return LatentAttention(
         heads=a.size("num_attention_heads"),

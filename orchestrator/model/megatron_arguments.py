@@ -44,7 +44,7 @@ def megatron_arguments(model: Model) -> list[list[str]]:
     built = replace(model_of_megatron(arguments), adapters=model.adapters)
     if built != model:
         differences = ", ".join(_differences(built, model))
-        raise ConfigError(f"Megatron core has no arguments for this model: {differences}")
+        raise ConfigError(f"Megatron core has no arguments for parts of this model: {differences}")
     return groups
 
 
@@ -54,7 +54,7 @@ def _differences(built: Model, model: Model) -> list[str]:
     differences = [name for name in fields if getattr(built, name) != getattr(model, name)]
     if built.layers != model.layers:
         kinds = {
-            f"{name} of layers"
+            f"the {name} of layers"
             for built_layer, model_layer in zip(built.layers, model.layers, strict=False)
             for name in ("mixer", "mlp", "norms")
             if getattr(built_layer, name) != getattr(model_layer, name)
@@ -66,7 +66,7 @@ def _differences(built: Model, model: Model) -> list[str]:
 def _groups(model: Model) -> list[list[str]]:
     first = next((layer for layer in model.layers if layer.mixer is not None), None)
     if first is None:
-        raise ConfigError("the model has no layer that mixes tokens")
+        raise ConfigError("no layer of the model mixes tokens, e.g. by attention or Mamba-2")
     groups = [
         ["--num-layers", str(model.num_layers)],
         ["--hidden-size", str(model.hidden_size)],

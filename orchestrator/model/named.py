@@ -84,7 +84,7 @@ def named_model(name: str) -> NamedModel:
         if _is_called(model, name):
             return model
     raise UserError(
-        f"there is no model {name!r}; `teralog models` lists all{did_you_mean(name, models)}"
+        f"there is no model {name!r}; `teralog models` lists all models{did_you_mean(name, models)}"
     )
 
 

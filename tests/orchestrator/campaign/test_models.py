@@ -247,7 +247,7 @@ def test_a_release_without_the_options_of_a_model_is_named(folder: Path):
     [
         (
             {"framework": "megatron", "source": "x", "model": "gemma3-1b"},
-            "Megatron core has no arguments for this model: norms of layers",
+            "Megatron core has no arguments for parts of this model: the norms of layers",
         ),
         (
             {"framework": "megatron", "source": "x", "version": "2", "model": "llama3-8b"},
@@ -275,7 +275,7 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
         ({"model": "llama3-9b"}, "there is no model preset 'llama3-9b'"),
         (
             {"model": {"name": "llama3-9b"}},
-            "there is no model 'llama3-9b'; `teralog models` lists all; did you mean",
+            "there is no model 'llama3-9b'; `teralog models` lists all models; did you mean",
         ),
         ({"model": {"config": "nowhere.json"}}, "nowhere.json: cannot be read"),
         ({"model": {"config": {"model_type": "new"}}}, "model_type: 'new' is not known"),

@@ -162,8 +162,8 @@ def test_hybrid_pattern_has_one_block_per_letter():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--num-layers two", "num_layers: must be a whole number of at least 1 ('two')"),
-        ("--num-experts [8]", "num_experts: must be a whole number of at least 1 ('[8]')"),
+        ("--num-layers two", "num_layers: must be a whole number of at least 1 (got 'two')"),
+        ("--num-experts [8]", "num_experts: must be a whole number of at least 1 (got '[8]')"),
         ("--num-experts 8 --moe-layer-freq [0,1]", "moe_layer_freq: must be a number, or a list"),
         ("--num-experts 8 --moe-layer-freq f()", "moe_layer_freq: must be a number, or a list"),
         ("--window-size 31", "window_size: must be two numbers"),
