@@ -52,7 +52,7 @@ class ColossalaiOptions:
     ]
     strategy: Annotated[
         ColossalaiStrategy,
-        Field(description="torch DDP, or ZeRO of ColossalAI; a name with _cpu means with offload."),
+        Field(description="torch DDP or ColossalAI's ZeRO; names with _cpu offload to the CPU."),
     ] = DEFAULT_STRATEGY
     experience_batch_size: Annotated[
         int | None,

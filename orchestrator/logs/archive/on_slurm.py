@@ -59,7 +59,7 @@ def read_on_slurm(
     tell: a function that is called with sentences about the progress.
     """
     _refuse_streams(logs)
-    with disk_errors(work, "use --work to give a folder that you can write to"):
+    with disk_errors(work, "give a writable folder with --work"):
         folder = work_folder(work, reader)
         wanted = [stamped(log) for log in logs]
         tasks = _going_on(folder)
