@@ -246,7 +246,10 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
     heads: Factor = ("heads", mixer.heads)
     key: Factor = ("key size", mixer.nope_size + mixer.rope_size)
     latent: Factor = ("key-value latent size", mixer.key_value_rank)
-    latent_and_rope: Factor = ("rank and rope", mixer.key_value_rank + mixer.rope_size)
+    latent_and_rope: Factor = (
+        "key-value latent size, plus rope size",
+        mixer.key_value_rank + mixer.rope_size,
+    )
     values: Factors = (heads, ("value size", mixer.value_size))
     trained = model.adapters is None
     if mixer.query_rank is None:
@@ -301,7 +304,7 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
     if mixer.biases:
         yield _vector("input bias", "layers", (("z, x, B, C, dt", size),), trained=trained)
         yield _vector("output bias", "layers", (h,), trained=trained)
-    yield _vector("A, D and dt", "layers", (("", 3), heads), trained=trained)
+    yield _vector("vectors A, D and dt", "layers", (("", 3), heads), trained=trained)
     if mixer.gated_norm:
         yield _vector("gated norm", "layers", inner, trained=trained)
     chunk: Factor = ("chunk", mixer.chunk)
@@ -333,7 +336,7 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     yield _matrix(model, "decay and strength of the delta rule", (h,), (("", 2), *heads))
     yield _matrix(model, "convolution", (channels,), (("kernel", mixer.convolution),))
     yield from _with_adapter(model, "output", values, (h,))
-    yield _vector("A and dt", "layers", (("", 2), *heads), trained=trained)
+    yield _vector("vectors A and dt", "layers", (("", 2), *heads), trained=trained)
     yield _vector("gated norm", "layers", values[1:], trained=trained)
     chunk: Factor = ("chunk", mixer.chunk)
     size: Factor = ("key size", mixer.key_size)

@@ -48,7 +48,7 @@ def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
     sentence = (
         f"MFU unknown: {peak.explanation}; "
         if peak.value is None
-        else f"MFU: FLOPs without recomputation, over {peak.explanation}; "
+        else f"MFU: TFLOPs per GPU without recomputation, divided by {peak.explanation}; "
         for peak in peaks
         if peak is not None
     )

@@ -17,8 +17,10 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
     completed = [run for run in runs if run.outcome == RunOutcome.COMPLETED]
     without_log = [run for run in completed if run.log is None]
     if without_log:
-        have = counted(len(without_log), "completed run has", "completed runs have")
-        yield f"{have} no log file any more: {_labels(without_log)}"
+        yield (
+            f"{counted(len(without_log), 'completed run')} without a log file, which may have been "
+            f"deleted: {_labels(without_log)}"
+        )
     logged = [
         run
         for run in completed
@@ -26,19 +28,16 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
     ]
     silent = [run for run in logged if not run.reports]
     if silent:
-        logs = counted(
-            len(silent), ("log of a completed run contains"), "logs of completed runs contain"
-        )
-        yield f"{logs} no step: {_labels(silent)}"
+        runs_of = counted(len(silent), "completed run")
+        yield f"{runs_of} without a step report in the log: {_labels(silent)}"
     # If a program measures the time of the whole run, the run needs no report after the warm-up.
     timeless = [run for run in logged if run.reports and run.summary.step_seconds_mean is None]
     overflowed = [run for run in timeless if run.summary.skipped_reports]
     if overflowed:
-        runs_have = counted(len(overflowed), "completed run has", "completed runs have")
         yield (
-            f"{runs_have} a skipped update in every report after the warm-up: gradients overflow "
-            f"until the loss scale is low enough; start it lower, or raise train_iters: "
-            f"{_labels(overflowed)}"
+            f"{counted(len(overflowed), 'completed run')} with a skipped update in every report "
+            f"after the warm-up: {_labels(overflowed)}; gradients overflow until the loss scale is "
+            "low enough: start with a lower loss scale, or raise `train_iters`"
         )
     untimed = [run for run in timeless if not run.summary.skipped_reports]
     if untimed:
@@ -47,8 +46,10 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         warmup = f"(warmup: {campaign.warmup.written})"
         yield f"{counted(len(untimed), singular, plural)} {warmup}: {_labels(untimed)}"
     if gone:
-        runs_are = counted(len(gone), "run is", "runs are")
-        yield f"{runs_are} no longer in {campaign.path}, and are left out; their results are kept"
+        yield (
+            f"{counted(len(gone), 'measured run')} left out of the report: no longer in "
+            f"{campaign.path}; the results are kept"
+        )
 
 
 def _labels(runs: Sequence[Collected]) -> str:

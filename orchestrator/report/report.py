@@ -45,24 +45,24 @@ _EQUATION = "Narayanan et al. 2021, eq. 3"
 _PARTS = "of each part of the model, as `teralog estimate flops --model` shows them"
 # How the common columns are made, by their names.
 _MADE_BY = {
-    "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
-    f"included ({_EQUATION}), over the median step time and the ranks; ",
+    "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, with recomputation "
+    f"({_EQUATION}), divided by the median step time and the number of ranks; ",
     "running_samples_per_second": "samples/s (avg): the program's own average if it prints one "
-    "(DeepSpeed, all steps except two), else over the mean step; ",
+    "(DeepSpeed: all steps except two), else the global batch divided by the mean step time; ",
     "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
 }
 _OF_WHOLE_RUNS = (
-    "if n is absent, the program times only the whole run: mean and median are the global batch "
-    "over its samples/s, warm-up included; "
+    "if n is absent, the program measures only the time of the whole run: mean and median are then "
+    "the global batch divided by its samples/s, with the warm-up; "
 )
 _CROWDED = (
-    "crowded: more ranks than cores, or other runs on this machine at once: such runs are slower, "
-    "and do not count in the scaling efficiency; "
+    "crowded: more ranks than cores, or other runs on this machine at the same time; such runs are "
+    "slower, and do not count in the scaling efficiency; "
 )
 _SAMPLES = (
-    "GPU mem, GPU util: from nvidia-smi every 5 s; the highest memory of a GPU, and the median "
-    "utilization between the first and the last time that GPUs are busy; empty if a run was too "
-    "short for a sample of its training; "
+    "GPU mem: the highest memory of a GPU; GPU util: the median utilization between the first and "
+    "the last time that GPUs are busy; both from nvidia-smi every 5 s, and empty if the training "
+    "was too short for a sample; "
 )
 
 
@@ -131,7 +131,7 @@ def report_markdown(
         parts += ["## Runs that did not complete", "\n".join(failures)]
     if gone:
         listed = ", ".join(escape_markdown(label) for label in gone)
-        parts.append(f"Measured earlier and no longer in the campaign file: {listed}.")
+        parts.append(f"Measured runs that are no longer in the campaign file: {listed}.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -199,8 +199,8 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
     yield from _of_skipped_updates(runs)
     on_cpu = [run for run in runs if run.summary.device == "cpu" or not campaign.cluster.has_gpus]
     if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
-        owner = "GPU allocator's" if len(on_cpu) < len(runs) else "rank 0's resident set"
-        yield f"memory: {owner}; "
+        on_gpu = len(on_cpu) < len(runs)
+        yield "memory: from the GPU allocator; " if on_gpu else "memory: rank 0's resident set; "
     if on_cpu and campaign.cluster.has_gpus:
         labels = named([run.planned.label for run in on_cpu])
         yield f"trained on the CPU, though cluster {campaign.cluster.name} has GPUs: {labels}; "
@@ -217,7 +217,7 @@ def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
         for option in FRAMEWORKS[planned.run.framework].report.unreckoned(planned.run):
             labels.setdefault(option, []).append(planned.label)
     for option, of_these in labels.items():
-        yield f"sizes and FLOPs ignore {option} ({named(of_these)}); "
+        yield f"model sizes and FLOPs ignore {option} of the runs {named(of_these)}; "
 
 
 def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
@@ -228,7 +228,7 @@ def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
             for run in runs
             if run.summary.skipped_reports and not run.summary.reports
         ]
-        of_these = f", which are all reports of {named(empty)}" if empty else ""
+        of_these = f"; all reports of {named(empty)} contain a skipped update" if empty else ""
         yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "
 
 

@@ -36,14 +36,14 @@ def write_report(
     """
     for name, text in _texts(campaign, report, runs, gone).items():
         store.write(name, text)
-    others = ".csv and .json"
+    others = "report.csv and report.json"
     if as_html:
         # Only this page needs plotly.
         from orchestrator.report.html.write import report_html
 
         store.write("report.html", report_html(campaign, store, report, runs, gone))
-        others = ".csv, .json and .html"
-    return f"wrote {store.path / 'report.md'}, and {others} next to it"
+        others = "report.csv, report.json and report.html"
+    return f"wrote {store.path / 'report.md'}, and {others} in the same folder"
 
 
 def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:

@@ -55,7 +55,7 @@ def _chosen(text: str) -> ModelShape | str:
     choice: dict[str, Any] = json.loads(text)
     sources = [name for name in SOURCES if name in choice]
     if len(sources) > 1:
-        return f"the model has {' and '.join(sources)}; give one of them"
+        return f"the model has {' and '.join(sources)}; give only one of them"
     if sources and sources != ["preset"]:
         return _described(choice, sources[0])
     return _from_sizes(choice)
@@ -72,7 +72,7 @@ def _described(choice: dict[str, Any], source: str) -> ModelShape | str:
     if wrong:
         return (
             f"{', '.join(wrong)}: cannot be used with `{source}`, which sets the whole model; "
-            f"only {', '.join(_CHANGEABLE)} may change"
+            f"only these can be changed: {', '.join(_CHANGEABLE)}"
         )
     config, length = given, None
     if source == "name":
@@ -132,7 +132,8 @@ def _with_variants(shape: ModelShape, more: Mapping[str, int]) -> ModelShape | s
 
     number = more.get("num_experts")
     if number is None and {*more} - {"head_dim"}:
-        return f"{', '.join(sorted({*more} - {'head_dim'}))}: needs num_experts"
+        useless = ", ".join(sorted({*more} - {"head_dim"}))
+        return f"{useless}: cannot be used without `num_experts`; set it, or remove {useless}"
     top_k = more.get("num_experts_per_token", 2)
     if number is not None and top_k > number:
         return f"num_experts_per_token={top_k} is more than num_experts={number}"

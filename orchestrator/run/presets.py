@@ -123,7 +123,8 @@ def other_preset_note(key: str) -> str | None:
         return None
     (other,) = others
     return (
-        f"{key} is {_described(preset(key))}; {other} is another model, {_described(preset(other))}"
+        f"{key} has {_described(preset(key))}; the preset {other} is another model, with "
+        f"{_described(preset(other))}"
     )
 
 

@@ -15,8 +15,8 @@ _BODY = """\
 # teralog wrote this script. It starts job.sh, the job script of the run, unchanged.
 batch={batch}
 job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}
-# If sbatch gave `teralog submit` no job id, `submit` renames script.sh, and later submits the runs
-# again. Only one of `submit` and this job can rename it, so no run starts twice.
+# If sbatch printed no job id, `teralog submit` renames script.sh, and later submits the runs again.
+# This job renames script.sh, too. Only one of the two can do this, so no run starts twice.
 mv "$batch/script.sh" "$batch/job-$job.sh" 2> /dev/null
 # The other tasks of the array wait until they see the new name.
 until [ -e "$batch/job-$job.sh" ]; do

@@ -68,7 +68,7 @@ def memory_line(used_gib: float | None, asked: str | None) -> str:
     if not details:
         return (
             "ran out of the host's memory; how much it used is unknown: try `retry --memory` "
-            "with more than before"
+            "with a larger value than before"
         )
     least = max(used_gib or 0.0, granted or 0.0)
     # Whole GiB, and at least one more than before.

@@ -74,7 +74,7 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
                 for name in names
             ]
     if not nodes:
-        raise UserError(f"job {job_id}: `scontrol show job -d` names no node of it")
+        raise UserError(f"job {job_id}: the output of `scontrol show job -d` contains no node")
     return tuple(nodes)
 
 

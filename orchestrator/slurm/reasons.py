@@ -9,7 +9,7 @@ from orchestrator.common.text import counted, printable
 # Pairs of a pattern and a meaning. The first pattern that matches the start of a reason is used.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Priority", "jobs with a higher priority go first; nothing to do"),
-    ("Resources", "no suitable nodes are free; the job starts when some are"),
+    ("Resources", "no suitable nodes are free; the job starts when they become free"),
     (
         "DependencyNeverSatisfied",
         (
@@ -51,7 +51,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     (
         "PartitionTimeLimit",
         (
-            "the time limit of the job exceeds that of its partition: cancel the job, then "
+            "the time limit of the job exceeds the limit of its partition: cancel the job, then "
             "`retry --time` with less time"
         ),
     ),
@@ -96,8 +96,8 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     (
         "QOSGrp|AssocGrp",
         (
-            "the jobs of your group use all that its account or QOS allows; this job starts "
-            "when jobs of your group end"
+            "the jobs of your group use all that the group's account or QOS allows; this job "
+            "starts when other jobs of the group end"
         ),
     ),
     (

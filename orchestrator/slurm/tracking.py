@@ -53,7 +53,7 @@ WITHDRAWN_SECONDS = 24 * 3600
 _SECOND_LOOK_SECONDS = 1.0
 # A shell's exit code is 128 plus the number of the signal that ended its program.
 _SIGNALS = 128
-_GONE = "gone from its array"
+_GONE = "no longer in its job array"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     return Synced(
         tuple(f"Slurm gave no answer: {reason}" for reason in silences),
         tuple(
-            f"{store.path}: Slurm's answer cannot be recorded: {reason}; it is shown, but not saved"
+            f"{store.path}: Slurm's answer cannot be recorded: {reason}; the answer is shown, but "
+            "not saved"
             for reason in dict.fromkeys(refusals)
         ),
     )
@@ -376,15 +377,18 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
             dead = alone and intent.host == socket.gethostname()
             if not dead and _age_seconds(intent) < ABANDONED_SECONDS:
                 notes.append(
-                    f"{counted(len(members), 'run is', 'runs are')} being submitted by "
-                    f"{intent.host} since {intent.created_at}; if that submit has stopped, "
+                    f"{counted(len(members), 'run is', 'runs are')} being submitted by a submit on "
+                    f"{intent.host} since {intent.created_at}; if that submit was interrupted, "
                     "submit again after 15 minutes"
                 )
                 continue
             try:
                 receipt = withdraw(folder, intent)
             except SilenceError as silence:
-                notes.append(f"{counted(len(members), 'run')} may have been submitted: {silence}")
+                notes.append(
+                    f"{counted(len(members), 'run')} may have been submitted, but Slurm gives no "
+                    f"answer: {silence}"
+                )
                 continue
         close(receipt, [member.attempt for member in members])
     return notes

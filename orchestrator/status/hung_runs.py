@@ -47,7 +47,7 @@ class HungRun:
         usual = shown(self.report_seconds, _SHORT)
         last = f"; last line: {self.last_line}" if self.last_line else ""
         return printable(
-            f"{self.label}{where}: may hang: no output since {since} ({silent}), before that a "
+            f"{self.label}{where}: may hang: no output since {since} ({silent}), but usually a "
             f"step report every {usual} s{last}"
         )
 

@@ -78,10 +78,13 @@ class OnHang:
     def _requeue(self, status: RunStatus) -> str:
         job = status.job
         if job is None or job.job_id is None:
-            return "not requeued, because the run is a step of an allocation; cancel and retry it"
+            return (
+                "not requeued, because the run is not a job of its own, but part of an allocation; "
+                "cancel the run, then retry it"
+            )
         if job.restarts >= MOST_RESTARTS:
             return (
-                f"not requeued, because the run hangs after {job.restarts} restarts; cancel "
+                f"not requeued, because the run hangs again after {job.restarts} restarts; cancel "
                 "the run and read its log"
             )
         # If the job has ended since the snapshot, Slurm would start it again.

@@ -12,9 +12,9 @@ from orchestrator.slurm.lists import expand_nodes
 from orchestrator.status.slow_runs import FACTOR, TimedRun, siblings, stands_out
 
 HOW_MADE = (
-    "ratio: a run's median step time over that of its siblings (runs that differ only in repeat); "
-    "for a node, the median over its n comparable runs; a run on several nodes counts for each; "
-    f"slow: the ratio is over {FACTOR:g} and far above that of other nodes"
+    "ratio: a run's median step time divided by that of its siblings (runs that differ only in "
+    "repeat); for a node: the median ratio of its n comparable runs; a run on several nodes counts "
+    f"for each node; slow: the ratio is above {FACTOR:g} and far above the ratio of other nodes"
 )
 
 

@@ -114,8 +114,10 @@ class SlowRun:
         )
         several = self.count > 1
         whose = f"{self.count} {self.others}" if several else self.others.removesuffix("s")
-        text = f"{self.label}{where}: {step} s per step, {self.slower} the {usual} s of its {whose}"
-        return printable(text)
+        return printable(
+            f"{self.label}{where}: slow: {step} s per step, {self.slower} the {usual} s of its "
+            f"{whose}"
+        )
 
     def record(self) -> dict[str, Any]:
         """Return the slow run as a JSON object."""

@@ -264,9 +264,8 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
     jobs = [status.job.job_id for status in held if status.job and status.job.job_id]
     if not jobs:
         return None
-    are = counted(len(jobs), "run is", "runs are")
     release = shlex.join(["scontrol", "release", *compact_ids(jobs)])
-    return f"{are} held by Slurm until released: {release}"
+    return f"Slurm holds {counted(len(jobs), 'run')} until you type: {release}"
 
 
 def failure_line(status: RunStatus) -> str:

@@ -58,8 +58,8 @@ def only_campaign_file() -> Path:
         return files[0]
     if not files:
         raise UserError(
-            "CAMPAIGN: the current directory contains no campaign file; name one, or write one "
-            "with `teralog init`"
+            "CAMPAIGN: the current directory contains no campaign file; give a path, or write a "
+            "file with `teralog init`"
         )
     names = named([str(path) for path in files], "other")
     raise UserError(

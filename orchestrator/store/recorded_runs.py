@@ -64,7 +64,10 @@ def started_records(store: CampaignStore) -> list[dict[str, Any]]:
     """Return the run.json of all started runs. Raises UserError if no run was started."""
     records = store.run_records()
     if not records:
-        raise UserError(f"{store.path}: contains no run that was started; give results/<campaign>")
+        raise UserError(
+            f"{store.path}: contains no run that was started; give the folder of a campaign, e.g. "
+            "results/my-campaign"
+        )
     return records
 
 

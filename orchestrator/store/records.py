@@ -179,7 +179,7 @@ class Attempt:
         ranks, cores = self.started.ranks or 0, self.started.cores
         others = self.ended.other_runs if self.ended else None
         parts = [f"{ranks} ranks on {counted(cores, 'core')}"] if ranks > cores else []
-        parts += [f"{counted(others, 'other run')} at once"] if others else []
+        parts += [f"{counted(others, 'other run')} at the same time"] if others else []
         return ", ".join(parts) or None
 
     @property

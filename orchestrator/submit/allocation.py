@@ -105,7 +105,7 @@ class Allocation:
             had = fitting
         if wanted.nodes > had:
             raise UserError(
-                f"{missing}; `teralog salloc` prints the line that requests a large enough "
+                f"{missing}; `teralog salloc` prints the command that requests a large enough "
                 "allocation"
             )
 
@@ -278,8 +278,8 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
         if option not in _COUNTED and options.setdefault(option, value) != value:
             raise UserError(
                 f"sbatch: one of these runs has {option}={options[option]}, another "
-                f"{option}={value}; all runs of an allocation must have the same value: choose "
-                "such runs, or start the runs as jobs with `teralog submit`"
+                f"{option}={value}; in an allocation, all runs must have the same value: choose "
+                "runs with the same value, or start each run as a job with `teralog submit`"
             )
     return options
 

@@ -122,8 +122,10 @@ class LocalSession:
                 left_over = executor.run_all(waiting, places, slots, tell)
             yield from self._left_lines(left_over)
         if queued:
-            left = counted(queued, "more run starts", "more runs start")
-            yield f"{left} after the runs that wait in Slurm's queue"
+            yield (
+                f"{counted(queued, 'run')} not started, because earlier runs of the same series "
+                "wait in Slurm's queue"
+            )
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
         """Return the runs that can start now, and how many of `runs` cannot.
@@ -152,7 +154,7 @@ class LocalSession:
             return options.slots
         if options.slots not in (None, 1):
             raise UserError(
-                "--slots: must be 1, because order: interleaved starts one run at a time"
+                "--slots: must be 1, because `order: interleaved` starts one run at a time"
             )
         return 1
 
@@ -168,7 +170,7 @@ class LocalSession:
         seed = self.campaign.order_seed
         if seed is None:
             if blocks is not None:
-                raise UserError("--blocks: needs a campaign with order: interleaved")
+                raise UserError("--blocks: needs a campaign with `order: interleaved`")
             return [(planned, Position(allocation, place)) for place, planned in enumerate(runs, 1)]
         chosen = {planned.run_id: planned for planned in runs}
         begun = unfinished_blocks(self.campaign.runs, chosen.keys(), seed)[:blocks]

@@ -89,9 +89,9 @@ def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
     if nodes is None:
         return
     raise UserError(
-        f"--nodes: a run with another number of nodes is another run. Set `nodes: {nodes}` in "
-        f"{campaign.path} ({_places(campaign)}), then type `teralog submit "
-        f"{campaign.arguments} --accept-changes`"
+        f"--nodes: cannot be changed by `retry`, because a run with another number of nodes is a "
+        f"new run. Set `nodes: {nodes}` in {campaign.path} ({_places(campaign)}), then type "
+        f"`teralog submit {campaign.arguments} --accept-changes`"
     )
 
 

@@ -40,9 +40,12 @@ def possible_runs(
         and (oversubscribe or planned.core_problem is None)
     ]
     if len(possible) < len(campaign.runs) and not skip_impossible:
-        remedies = "correct or exclude these runs, or pass --skip-impossible"
+        remedies = "correct or exclude these runs, or add --skip-impossible to leave them out"
         if any(planned.unknown_arguments for planned in campaign.runs):
-            remedies += ", or --allow-unknown-arguments if your version of the program differs"
+            remedies += (
+                ", or add --allow-unknown-arguments if your version of the program accepts these "
+                "arguments"
+            )
         raise UserError(
             *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
             f"nothing was written; {remedies}",
@@ -232,7 +235,9 @@ def log_of(
     is no such attempt or no log.
     """
     if len(runs) > 1:
-        raise UserError("several runs have that label; give an id, as `teralog status` shows it")
+        raise UserError(
+            "several runs have this label; give the id of one run, which `teralog status` shows"
+        )
     folder = store.run(runs[0].run_id)
     attempts = folder.attempts()
     fitting = [start for start in attempts if attempt in (None, start.number)]

@@ -199,7 +199,9 @@ def _cancel(
         tell(note)
     if submitting:
         those = counted(len(submitting), "run is", "runs are")
-        notes.append(f"{those} still being submitted: cancel again when that submit has ended")
+        notes.append(
+            f"{those} still being submitted by another command; cancel again when it has ended"
+        )
     if left := [look.run_id for look in looks if look.state == NOT_STARTED]:
         those = counted(len(left), "run that has", "runs that have")
         why = refusals.get(left[0], "a submit is working on them; cancel again when it has ended")

@@ -35,7 +35,7 @@ from orchestrator.submit.render import render_runs
 
 # The number of characters of a run's label in Slurm's comment.
 _COMMENT_LENGTH = 200
-_LATER = "; submit again when some have ended, or let `submit --wait` do it"
+_LATER = "; submit again when some runs have ended, or let `submit --wait` do this"
 
 
 class _LimitError(UserError):
@@ -90,7 +90,7 @@ class SlurmSession:
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
-                f"{self.campaign.path}: order: interleaved needs runs that share an "
+                f"{self.campaign.path}: `order: interleaved` needs runs that share an "
                 "allocation, but here each run would be a separate job. `teralog salloc "
                 "--batch --run` submits one job per block; in an allocation, `teralog submit "
                 "--here` starts the runs in this order"
@@ -131,8 +131,8 @@ class SlurmSession:
                 except _LimitError as limit:
                     rest = counted(total - done - limit.submitted, "run")
                     yield (
-                        f"{rest} left: Slurm accepts no more jobs now ({limit}){_LATER}; the "
-                        "profile's submission_limit keeps a campaign below such a limit"
+                        f"{rest} left: Slurm accepts no more jobs now ({limit}){_LATER}; to stay "
+                        "below this limit, set `submission_limit` in the cluster profile"
                     )
                     return
                 except UserError as error:
@@ -149,11 +149,10 @@ class SlurmSession:
                     if (place := places.get(submitted.run_id)) is not None:
                         throttle.add(place.job_id)
         if scripts:
-            left = counted(
-                len(scripts), "run left: the run before it", "runs left: the runs before them"
+            yield (
+                f"{counted(len(scripts), 'run')} left: another submit is submitting earlier runs "
+                "of the same series"
             )
-            be = "is" if len(scripts) == 1 else "are"
-            yield f"{left} {be} being submitted by another submit"
         if line:
             yield line
         self._refuse_missed([run for run in fitting if run.run_id not in places])
@@ -233,7 +232,7 @@ class SlurmSession:
         # In a series, the runs on which others depend come first.
         return sorted(runs, key=_rank)[:room], (
             f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
-            f"and {counted(queued, 'was', 'were')} in the queue{_LATER}"
+            f"and {counted(queued, 'run was', 'runs were')} in the queue{_LATER}"
         )
 
     def _submit_accepted(
@@ -305,7 +304,9 @@ class SlurmSession:
             folder = self.store.batch(name)
             text = batch_script(claimed[0].text, folder.path, None if array else attempts[0].folder)
             if self.store.new_batch(batch, text) is None:
-                raise UserError(f"{folder.path}: was withdrawn by another submit; submit again")
+                raise UserError(
+                    f"{folder.path}: another submit withdrew this batch of runs; submit again"
+                )
         self._heed_cancel(folder, attempts, claimed)
         output = sbatch_path(folder.path) + "/%a/output.log"
         if not array:
@@ -331,7 +332,9 @@ class SlurmSession:
                 unwritten = error
             if receipt.job_id is None:
                 cancel_jobs([job_id])
-                raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
+                raise UserError(
+                    f"job {job_id} was cancelled, because another submit withdrew its batch of runs"
+                )
         except RefusedError as refused:
             receipt = self._refused(batch, intent, attempts, refused)
         now = [Place(receipt.job_id or "", index if array else None) for index in indices]
@@ -445,10 +448,13 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
-    sentence = f"{before} submitted before that{as_jobs}, and {stay} submitted"
+    sentence = f"{before} submitted before this error{as_jobs}, and {stay} submitted"
     if not left:
         return sentence
-    return f"{sentence}; {counted(left, 'was', 'were')} not: submit again when Slurm accepts {them}"
+    return (
+        f"{sentence}; {counted(left, 'run was', 'runs were')} not submitted: submit again when "
+        f"Slurm accepts {them}"
+    )
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:
@@ -457,9 +463,8 @@ def _cancelled(path: Path, done: int, left: int) -> str:
     path: the campaign's folder; the sentence begins with this path.
     done: how many runs were submitted before the cancel. left: how many runs were not submitted.
     """
-    before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (
-        f"{path}: `teralog cancel` has stopped this submit; {before}"
-        f"{counted(left, 'run was', 'runs were')} not submitted: `teralog submit` starts those "
-        "that were not cancelled"
+        f"{path}: `teralog cancel` has stopped this submit: "
+        f"{counted(done, 'run was', 'runs were')} submitted, and {counted(left, 'was', 'were')} "
+        "not; `teralog submit` starts the runs that were not cancelled"
     )

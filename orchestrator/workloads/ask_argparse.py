@@ -48,8 +48,8 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     groups = asking.grouped(order.arguments)
     problems = list(asking.problems_of(groups, refused, asking.option_name))
     return asking.ProgramAnswer(
-        asked=[f"{program.name}: its argument parser"],
-        not_asked=[f"what {program.name} does after it has parsed its arguments"],
+        asked=[f"the argument parser of {program.name}"],
+        not_asked=[f"{program.name} was not checked after the call of its argument parser"],
         problems=problems,
     )
 
@@ -65,13 +65,13 @@ def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
     unparsed = None
     try:
         _run_until_parsed(program, arguments)
-        unparsed = "it ends without parsing its arguments with argparse"
+        unparsed = "the program ends without parsing its arguments with argparse"
     except _ParsedError:
         pass
     except _RefusedError as error:
         refusals = asking.argparse_refusals(str(error))
     except BaseException as error:  # noqa: BLE001  (the user's program may raise anything)
-        unparsed = f"it fails before it parses its arguments: {asking.words(error)}"
+        unparsed = f"the program fails before it parses its arguments: {asking.words(error)}"
     return {
         "refusals": [(refusal.message, refusal.argument) for refusal in refusals],
         "unparsed": unparsed,

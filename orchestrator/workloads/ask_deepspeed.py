@@ -82,7 +82,7 @@ class _NeedsGpuError(Exception):
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     """Return what DeepSpeed refuses in the configuration of a run."""
     if order.deepspeed_config is None:
-        raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
+        raise asking.CannotAskError("the run has no DeepSpeed configuration")
     config = deepspeed_settings(order.deepspeed_config)
     be_a_rank(order)
     return config_answer(config, order)
@@ -104,8 +104,11 @@ def config_answer(config: Mapping[str, Any], order: asking.ProgramOrder) -> aski
         )
         answer.not_asked = list(_not_asked(config))
     else:
-        answer.not_asked = ["deepspeed.initialize, because torch is too old for fake ranks"]
-    answer.not_asked.append("what DeepSpeed's GPU kernels do, because that needs a GPU")
+        answer.not_asked.append(
+            "deepspeed.initialize was not checked, because this version of torch cannot simulate "
+            "other ranks"
+        )
+    answer.not_asked.append("DeepSpeed's GPU kernels were not checked, because they need a GPU")
     answered: list[dict[str, Any]] = []
 
     def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
@@ -177,7 +180,7 @@ def be_a_rank(order: asking.ProgramOrder) -> None:
         load()
     except ImportError as error:
         raise asking.CannotAskError(
-            f"{sys.executable} cannot import the packages to ask: {asking.words(error)}"
+            f"{sys.executable} cannot import the packages of the program: {asking.words(error)}"
         ) from error
     _make_fake_ranks(order.world_size)
     _replace_kernels()
@@ -301,13 +304,13 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
         if engine:
             _take_a_step(_for_the_engine(config))
     except _NeedsGpuError as error:
-        not_asked.append(f"{error}, because that needs a GPU")
+        not_asked.append(f"the kernel {error} was not checked, because it needs a GPU")
     except BaseException as error:  # noqa: BLE001  (DeepSpeed raises anything)
         refused = list(_refusals_in(error, config))
         if not refused:
             reason = asking.words(error)
             not_asked.append(
-                f"the rest of DeepSpeed's checks, because on a CPU they end with: {reason}"
+                f"some checks of DeepSpeed were not made, because they fail without a GPU: {reason}"
             )
     return {
         "refusals": [(refusal.message, refusal.argument) for refusal in refused],
@@ -412,11 +415,14 @@ def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
 def _not_asked(config: Mapping[str, Any]) -> Iterator[str]:
     for section, why in _NOT_FOR_THE_ENGINE.items():
         if section in config:
-            yield f"the values in deepspeed: {section}, because it {why}; only its keys are checked"
+            yield (
+                f"the values in the DeepSpeed section `{section}` were not checked, but only its "
+                f"keys, because the section {why}"
+            )
     leaves = {dotted(leaf): leaf[1] for leaf in leaves_of(config)}
     for part in _OFFLOADED:
         if leaves.get(_NVME.format(part)) == "nvme":
-            yield f"deepspeed: {part} with device nvme; cpu was tried instead"
+            yield f"`{part}`: the device nvme was not checked; the device cpu was checked instead"
 
 
 def _take_a_step(config: dict[str, Any]) -> None:

@@ -34,8 +34,8 @@ _PARSER = "HfArgumentParser"
 # The hidden size of a model that is not known. The Trainer computes sizes of buffers from it.
 _SOME_WIDTH = 1024
 _MISMATCH = "- ds "
-_ENDS_EARLY = "{} ends before it makes its TrainingArguments"
-_CAN_BE_AUTO = ": they must match, or be 'auto'"
+_ENDS_EARLY = "{name} ends before it makes its TrainingArguments"
+_CAN_BE_AUTO = ": both values must be equal, or DeepSpeed's value must be 'auto'"
 # Without these options, a program makes another model or none. So a refusal may disappear, although
 # the removed option is not its cause.
 _SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
@@ -86,7 +86,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         import transformers
     except ImportError as error:
         raise asking.CannotAskError(
-            f"{sys.executable} cannot import the packages to ask: {asking.words(error)}"
+            f"{sys.executable} cannot import the packages of the program: {asking.words(error)}"
         ) from error
     _stand_for_gpus(transformers, order.world_size)
     program = None if order.program is None else Path(order.program)
@@ -98,7 +98,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         answer.asked = [f"{version}: HfArgumentParser of {names}"]
     elif program is None:
         answer.not_asked.append(
-            "options outside TrainingArguments, because the program is not known"
+            "only the options of TrainingArguments were checked, because the program is not known"
         )
 
     config = {}
@@ -122,7 +122,8 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
         answer.asked.append(f"{version}: HfTrainerDeepSpeedConfig")
         if filled is None:
             answer.not_asked.append(
-                "DeepSpeed, because the Trainer did not complete its configuration"
+                "DeepSpeed's configuration was not checked, because the Trainer could not complete "
+                "it"
             )
         else:
             own = ask_deepspeed.config_answer(filled, order)
@@ -210,9 +211,11 @@ def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
         value = eval(compile(ast.Expression(given), str(program), "eval"), space)  # noqa: S307
     except Exception as error:  # noqa: BLE001
         causes = "; ".join([asking.words(error), *sorted(missing)])
-        return [], iter(
-            [f"the options that {program} adds, because they cannot be read here: {causes}"]
+        remark = (
+            f"the options that {program} adds were not checked, because their definitions fail "
+            f"here: {causes}"
         )
+        return [], iter([remark])
     return list(value) if isinstance(value, list | tuple) else [value], iter(())
 
 
@@ -332,10 +335,10 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
     except SystemExit:
         # The last line that the program prints contains the reason why it ends.
         last = [line.strip() for line in printed.getvalue().splitlines() if line.strip()][-1:]
-        raise _RefusedError("".join(last) or _ENDS_EARLY.format(program.name)) from None
+        raise _RefusedError("".join(last) or _ENDS_EARLY.format(name=program.name)) from None
     finally:
         os._exit = leave_at_once
-    raise _RefusedError(_ENDS_EARLY.format(program.name))
+    raise _RefusedError(_ENDS_EARLY.format(name=program.name))
 
 
 def _let_own_programs_see_a_gpu(folder: Path) -> None:

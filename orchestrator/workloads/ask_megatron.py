@@ -202,7 +202,7 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
                 return _one_line(f"{type(error).__name__}: {error}")
             stand_ins.names.append(name)
         except SystemExit as error:
-            return f"the program ends as it is imported (exit code {error.code})"
+            return f"the program ends when teralog imports it (exit code {error.code})"
         except Exception as error:  # noqa: BLE001  (old code under a new Python fails in many ways)
             return _one_line(f"{type(error).__name__}: {error}")
         else:
@@ -314,7 +314,9 @@ def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str
     except Exception as error:  # noqa: BLE001  (any error of the program is its refusal)
         message = _words_of(error)
         if _is_of_this_machine(error):
-            not_asked.append(f"the rest of the program, because it stopped with {message}")
+            not_asked.append(
+                f"the rest of the program, because it stopped on this machine: {message}"
+            )
         else:
             cause = _named(f"{message} {_source_of(error)}", arguments)
             problems = [asking.ProgramRefusal(message, cause)]
@@ -351,11 +353,12 @@ def _asks_for_a_package(message: str) -> bool:
 
 def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str]:
     if importlib.util.find_spec("transformer_engine") is None:
-        yield "the limits of the version of Transformer Engine, which this Python lacks"
+        yield "Transformer Engine's limits were not checked, because this Python lacks that package"
     if order.compute_capability is None:
-        yield "what depends on the type of GPU: Hopper (9.0) was assumed"
+        yield "the type of the GPU is not known; the limits of Hopper (9.0) were checked"
     if stand_ins.names:
-        yield f"what needs {', '.join(stand_ins.names)}, which this Python lacks"
+        packages = ", ".join(stand_ins.names)
+        yield f"code that uses packages that this Python lacks was not checked: {packages}"
 
 
 def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
@@ -365,7 +368,8 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
     """
     root = next((root for root in _ROOTS if f"{root}.arguments" in sys.modules), None)
     if root is None:
-        raise ImportError(f"the program imports none of {', '.join(_ROOTS)}.arguments")
+        modules = ", ".join(f"{root}.arguments" for root in _ROOTS)
+        raise ImportError(f"the program imports none of these modules: {modules}")
     module = sys.modules[f"{root}.arguments"]
     held: dict[str, Any] = {}
 
@@ -378,7 +382,7 @@ def _steps(program: str) -> Iterator[tuple[Callable[[], None], str]]:
     def parse() -> None:
         held["args"] = _parsed(root, module, held)
 
-    yield start, f"{Path(program).name}: its start"
+    yield start, f"the start of {Path(program).name}"
     yield parse, "parse_args and validate_args"
     yield (lambda: _set_up_groups(root, held["args"])), "the set-up of model-parallel groups"
     if hasattr(module, "core_transformer_config_from_args"):

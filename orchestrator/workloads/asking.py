@@ -140,7 +140,7 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
             except CannotAskError as error:
                 answer = ProgramAnswer(error=str(error))
             except Exception as error:  # noqa: BLE001  (an answer is due, whatever happens)
-                answer = ProgramAnswer(error=f"the program could not be asked: {words(error)}")
+                answer = ProgramAnswer(error=f"the check of the arguments failed: {words(error)}")
             os.chdir(os.sep)
         return asdict(answer)
 
@@ -183,7 +183,7 @@ def _be_harmless(order: ProgramOrder, scratch: str) -> None:
 
     def guard(event: str, values: tuple[Any, ...]) -> None:
         if event in _NETWORK and not (event == "socket.connect" and isinstance(values[1], str)):
-            raise PermissionError("no network while a program is asked about a run")
+            raise PermissionError("while a program checks its arguments, it cannot use the network")
         changes = event in _WRITES or (event == "open" and _is_writing(values))
         if source is None or not changes:
             return
@@ -192,7 +192,7 @@ def _be_harmless(order: ProgramOrder, scratch: str) -> None:
                 path = os.path.realpath(os.fsdecode(given))
                 if path == source or path.startswith(source + os.sep):
                     raise PermissionError(
-                        f"{path}: not changed while a program is asked about a run"
+                        f"{path}: cannot be changed while a program checks its arguments"
                     )
 
     sys.addaudithook(guard)
@@ -261,7 +261,7 @@ def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> A
     _, status = os.waitpid(child, 0)
     if not text:
         ended = os.waitstatus_to_exitcode(status)
-        raise CannotAskError(f"the program's classes gave no answer (exit code {ended})")
+        raise CannotAskError(f"the check of the arguments gave no answer (exit code {ended})")
     return json.loads(text)
 
 

@@ -163,7 +163,7 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
         value = config_value(config, name)
         if (value or type(wanted)()) != wanted:
             sentence = (
-                f"{path}: {name} is {value}, but the arguments give {wanted}; make them agree"
+                f"{path}: {name} is {value}, but the arguments give {wanted}; change one of them"
             )
             raise SettingsError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise DeepSpeed uses any GPU that it finds

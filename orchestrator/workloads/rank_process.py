@@ -37,7 +37,10 @@ def set_rank_environment() -> None:
             hosts = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             env["MASTER_ADDR"] = hosts.split()[0]
         except (OSError, subprocess.CalledProcessError, IndexError) as error:
-            sentence = f"`{' '.join(command)}` names no host ({error}); set MASTER_ADDR to rank 0's"
+            sentence = (
+                f"`{' '.join(command)}` names no host ({error}); set MASTER_ADDR to the host of "
+                "rank 0"
+            )
             raise SettingsError(sentence) from error
 
 

@@ -165,12 +165,12 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
     if answer is None:
         return
     if answer["error"] is not None:
-        yield f"[rehearsal] the program itself was not asked: {answer['error']}"
+        yield f"[rehearsal] the program itself checked nothing: {answer['error']}"
         return
     if answer["asked"]:
-        yield f"[rehearsal] the program itself has checked: {', '.join(answer['asked'])}"
+        yield f"[rehearsal] checked by the program itself: {', '.join(answer['asked'])}"
     for text in answer["not_asked"]:
-        yield f"[rehearsal] not asked: {text}"
+        yield f"[rehearsal] {text}"
     for problem in answer["problems"]:
         if problem["argument"] is not None:
             yield f"[rehearsal] the program refuses {problem['argument']}"
@@ -296,13 +296,19 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
     if world != nodes * per_node:
         yield f"ValueError: WORLD_SIZE is {world}, but the run has {nodes * per_node} ranks"
     if not rank < nodes * per_node:
-        yield f"ValueError: RANK is {rank}, of {nodes * per_node} ranks"
+        yield f"ValueError: RANK is {rank}, but the run has only {nodes * per_node} ranks"
     if local != rank % per_node:
-        yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks per node"
+        yield (
+            f"ValueError: LOCAL_RANK is {local}, but must be {rank % per_node}: RANK is {rank}, "
+            f"with {per_node} ranks per node"
+        )
     node = environment.get("SLURM_NODEID", "")
     if node.isdecimal() and int(node) != rank // per_node:
         # Consecutive ranks must share a node: the groups of a split model consist of such ranks.
-        yield f"ValueError: RANK is {rank} on node {node}, with {per_node} ranks per node"
+        yield (
+            f"ValueError: RANK is {rank} on node {node}, but must be on node {rank // per_node}: "
+            f"each node has {per_node} consecutive ranks"
+        )
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
         yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"

@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="auto: cuda if there is a GPU",
+        help="auto: cuda if there is a GPU, otherwise cpu",
     )
     add("--local-rank", "--local_rank", help="set by launchers; LOCAL_RANK is used instead")
 

@@ -69,7 +69,7 @@ class Warmup:
                 return cls(percent=int(match["percent"]))
         raise ValueError(
             f"{value!r} is not a valid warm-up: give a number of iterations (5), "
-            "a percentage below 100 (10%), first or auto"
+            "a percentage below 100 (10%), `first` or `auto`"
         )
 
     @property
@@ -121,6 +121,8 @@ class Warmup:
             return "the reports before the steady state (MSER-5)"
         if self.percent:
             return f"the first {self.percent}% of the iterations"
+        if self.iterations == 1:
+            return "the first iteration"
         return f"the first {self.iterations} iterations" if self.iterations else "none"
 
 

@@ -140,8 +140,7 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
     errors = retry.communicate(timeout=120)[1]
     assert (retry.returncode, sbatch_calls(bare)) == (1, 1)
     assert (
-        "`teralog cancel` has stopped this submit; 2 runs were submitted before that, 2 runs were "
-        "not submitted"
+        "`teralog cancel` has stopped this submit: 2 runs were submitted, and 2 were not"
     ) in errors
     assert bare.states() == ["CANCELLED"] * 2 + ["FAILED"] * 2
 
@@ -245,7 +244,7 @@ def test_without_a_writable_folder_status_and_cancel_still_work(disk: Disk, trou
         lambda: disk.teralog("status").stdout.count("RUNNING") >= 2,
         lambda: str(disk.teralog("status")),
     )
-    sentence = f"Slurm's answer cannot be recorded: {reason}; it is shown, but not saved"
+    sentence = f"Slurm's answer cannot be recorded: {reason}; the answer is shown, but not saved"
     for command in (["status"], ["watch", "--once"], ["status", "--format", "csv"]):
         shown = disk.teralog(*command)
         assert (shown.returncode, shown.stdout.count("RUNNING") >= 2) == (0, True), shown
@@ -294,7 +293,10 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
     assert (submitted.returncode, submitted.stdout) == (1, f"{job}: 2 runs\n")
     assert f"{disk.path}/play/submissions/play-array-" in submitted.stderr
     assert FULL in submitted.stderr
-    assert f"2 runs were submitted before that as job {job}, and stay submitted" in submitted.stderr
+    assert (
+        f"2 runs were submitted before this error as job {job}, and stay submitted"
+        in submitted.stderr
+    )
     wait_until_two_run(play)
     assert disk.teralog("status").stdout.count("RUNNING") == 2
     (disk.path / "ballast").unlink()

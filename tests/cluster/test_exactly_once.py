@@ -310,7 +310,7 @@ def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
     claim(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()))
     result = play.teralog("submit", "campaign.yaml")
     assert result.stdout == ""
-    assert "5 runs are being submitted by another-host since" in result.stderr
+    assert "5 runs are being submitted by a submit on another-host since" in result.stderr
     assert play.states() == ["SUBMITTING"] * 5
     claim("2020-01-01T00:00:00+00:00")
     assert play.teralog("submit", "campaign.yaml").returncode == 0

@@ -173,7 +173,8 @@ def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> Non
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
-        "1 run left: the profile's submission_limit is 3, and 0 were in the queue" in first.stdout
+        "1 run left: the profile's submission_limit is 3, and 0 runs were in the queue"
+        in first.stdout
     )
     assert bare.states().count("NOT_STARTED") == 1
     assert "1 run left" in bare.teralog("submit", "campaign.yaml").stdout
@@ -370,7 +371,7 @@ def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluste
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     result = play.teralog("status", "campaign.yaml").stdout.splitlines()[-1]
-    match = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", result)
+    match = re.fullmatch(r"Slurm holds 4 runs until you type: (scontrol release .*)", result)
     assert match, result
     assert result in play.teralog("watch", "campaign.yaml", "--once").stdout.splitlines()
     cluster.run("bash", "-c", match[1])
@@ -646,7 +647,10 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
         bare.write_slurm_campaign("true", matrix=matrix, **defaults)
         refused = bare.teralog("retry", "campaign.yaml", "--nodes", "4")
         assert refused.returncode == 1
-        assert "--nodes: a run with another number of nodes is another run" in refused.stderr
+        assert (
+            "--nodes: cannot be changed by `retry`, because a run with another number of nodes"
+            in refused.stderr
+        )
         assert f"Set `nodes: 4` in campaign.yaml ({place})" in refused.stderr
 
 
@@ -673,7 +677,7 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
     printed = bare.teralog("status", "campaign.yaml").stdout
     assert "\nJobArrayTaskLimit (1 run): --throttle allows no more runs at once" in printed
     assert "\nJobHeldAdmin (1 run): an administrator holds the job" in printed
-    assert f"1 run is held by Slurm until released: scontrol release '{job_id}_[3]'" in printed
+    assert f"Slurm holds 1 run until you type: scontrol release '{job_id}_[3]'" in printed
     bare.go()
     bare.teralog("cancel", "campaign.yaml", "--all")
 

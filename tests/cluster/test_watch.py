@@ -115,7 +115,9 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
-    slow = r"^deepspeed r\d on gpu002: 0\.15 s per step, 3\.0 . the 0\.050 s of its 3 siblings$"
+    slow = (
+        r"^deepspeed r\d on gpu002: slow: 0\.15 s per step, 3\.0 . the 0\.050 s of its 3 siblings$"
+    )
     # The slow run is reported while it runs.
     early = read_until(watching, r" RUNNING +1  gpu002 +\d+/30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
     early += read_until(watching, slow)

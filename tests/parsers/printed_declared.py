@@ -488,7 +488,7 @@ def automodel_console(random: Random) -> Printed:
     )
 
 
-@prints("peak of modded-nanogpt")
+@prints("modded-nanogpt, peak memory")
 def nanogpt_peak(random: Random) -> Printed:
     """Print modded-nanogpt's line with the peak memory in MiB."""
     allocated, reserved = count(random), count(random)
@@ -505,7 +505,7 @@ def nanogpt_peak(random: Random) -> Printed:
     )
 
 
-@prints("peak of litgpt")
+@prints("litgpt, peak memory")
 def litgpt_peak(random: Random) -> Printed:
     """Print litgpt's last lines: the time of the training, and the peak memory in 10**9 bytes."""
     seconds, gigabytes = number(random, ".2f"), number(random, ".2f")

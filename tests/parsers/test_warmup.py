@@ -59,7 +59,7 @@ def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
     """The message about an invalid warm-up contains the value and all valid forms."""
     message = (
         f"{value!r} is not a valid warm-up: give a number of iterations (5), "
-        "a percentage below 100 (10%), first or auto"
+        "a percentage below 100 (10%), `first` or `auto`"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         Warmup.parse(value)

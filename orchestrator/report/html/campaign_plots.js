@@ -129,8 +129,8 @@ async function curves(what, title) {
   const silent = some.length - known.size;
   const note = [
     "Shaded: warm-up.",
-    silent ? `${number.format(silent)} of ${number.format(some.length)} runs ${silent === 1 ? "has" : "have"} no curve, because ${silent === 1 ? "its log reports" : "their logs report"} none.` : "",
-    shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${countRows(shown.length)}, in the table's order.` : "",
+    silent ? `${number.format(silent)} of ${number.format(some.length)} runs ${silent === 1 ? "has" : "have"} no curve, because ${silent === 1 ? "its log contains" : "their logs contain"} no numbers for this plot.` : "",
+    shown.length > MOST_CURVES ? `Shown: the first ${MOST_CURVES} of ${countRows(shown.length)}, in the order of the table.` : "",
     leftOut([...known.values()].map((detail) => detail[what])),
     what === "step_seconds" && [...known.values()].some((detail) => detail.skipped_seconds.x.length) ? "Reports with a skipped update are not drawn." : "",
   ];
@@ -163,7 +163,7 @@ function memory() {
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
   const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
-    `If a peak is within its forecast, the bar of this forecast crosses the dotted line. GiB of ${page.memory_of}.`;
+    `Each bar is a forecast. If the bar crosses the dotted line, the peak is within the forecast. Both axes show ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 
@@ -180,7 +180,7 @@ function nodes() {
     return { type: "bar", name: plotText(ended), x: names.map(plotText), y: names.map((name) => counts.get(name) ?? 0), marker: { color: colour } };
   });
   const xaxis = axis("", { type: "category", automargin: true });
-  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes counts on each of them; only its last attempt counts." };
+  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes is counted on each node. Only the last attempt of a run is counted." };
 }
 
 const overviewFigures = [];

@@ -8,7 +8,7 @@ const { facts } = page;
 function shownConfigurations(holds) {
   const all = [...Map.groupBy(shown.filter(holds), (place) => facts.configuration[place])];
   const left = all.length - MOST_CONFIGURATIONS;
-  const note = left > 0 ? `The first ${MOST_CONFIGURATIONS} of ${number.format(all.length)} configurations, in the table's order.` : "";
+  const note = left > 0 ? `Shown: the first ${MOST_CONFIGURATIONS} of ${number.format(all.length)} configurations, in the order of the table.` : "";
   return { some: all.slice(0, MOST_CONFIGURATIONS), note };
 }
 
@@ -89,7 +89,7 @@ function memoryParts() {
       marker: { symbol: "line-ns-open", size: 20, color: "#d2492a", line: { width: 3 } }, hovertemplate: "logged peak: %{x:.3~g} GiB<extra></extra>",
     });
   }
-  const explanation = `Each part is the middle of its forecast, in GiB of ${page.memory_of}.`;
+  const explanation = `Each part of a bar is the middle of the forecast for this part. The plot shows ${page.memory_of}.`;
   const lines = Math.ceil(data.length / (narrow() ? 2 : 4));
   const { height } = rowsHeight(some);
   return { data, layout: layout(axis("GiB"), configurationAxis(some), { ...legendBelow(lines), height: height + 18 * lines, barmode: "stack", showlegend: true }), note: [explanation, note].filter(Boolean).join(" ") };
@@ -124,7 +124,7 @@ function stepTimes() {
     upperfence: part.places.map((place) => facts.boxes[place][4]), hoverinfo: "x",
   }));
   const yaxis = axis("", { type: "category", autorange: "reversed", categoryorder: "array", categoryarray: some.map(id), tickvals: some.map(id), ticktext: some.map(name) });
-  const left = places.length > some.length ? `The first ${MOST_CONFIGURATIONS} of ${countRows(places.length)}, in the table's order.` : "";
+  const left = places.length > some.length ? `Shown: the first ${MOST_CONFIGURATIONS} of ${countRows(places.length)}, in the order of the table.` : "";
   const note = ["Boxes: from the first to the third quartile, with the median; lines: from the fastest to the slowest step after the warm-up.", left].filter(Boolean).join(" ");
   return { data, layout: layout(axis("step time (s)", { rangemode: "tozero" }), yaxis, { ...rowsHeight(some), boxmode: "overlay", ...(data.length > 1 ? { showlegend: true } : {}) }), note };
 }

@@ -122,8 +122,12 @@ def _policy(*scripts: str) -> str:
     hashes = (
         base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
     )
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
+    sources = {
+        "default-src": ("'none'",),
+        "script-src": [f"'sha256-{digest}'" for digest in hashes],
+        "style-src": ("'unsafe-inline'",),
+        "img-src": ("data:", "blob:"),
+        "base-uri": ("'none'",),
+        "form-action": ("'none'",),
+    }
+    return "; ".join(" ".join((name, *allowed)) for name, allowed in sources.items())

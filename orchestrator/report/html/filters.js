@@ -74,7 +74,7 @@ function startFilters(changed) {
     words.value = "";
     filter.words = [];
     filter.chosen.clear();
-    for (const box of document.querySelectorAll("#choices input")) box.checked = false;
+    for (const box of byId("choices").querySelectorAll("input")) box.checked = false;
     for (const one of document.querySelectorAll(".choice")) one.classList.remove("chosen");
     changed();
     words.focus();

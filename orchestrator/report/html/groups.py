@@ -21,20 +21,20 @@ _ALWAYS: Mapping[str, tuple[str, ...]] = {
 _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "world_size": (
         ("global_batch_size", "the global batch grows with the GPUs (weak scaling)"),
-        ("num_microbatches", "at the same global batch (strong scaling)"),
+        ("num_microbatches", "the global batch stays the same (strong scaling)"),
     ),
     "global_batch_size": (
-        ("num_microbatches", "by more micro-batches"),
-        ("micro_batch_size", "by larger micro-batches"),
+        ("num_microbatches", "a larger global batch has more micro-batches"),
+        ("micro_batch_size", "a larger global batch has larger micro-batches"),
     ),
     "parameters_billions": (("model", ""),),
     "micro_batch_size": (
-        ("global_batch_size", "the global batch grows with it"),
-        ("num_microbatches", "at the same global batch"),
+        ("global_batch_size", "the global batch grows with the micro-batch"),
+        ("num_microbatches", "the global batch stays the same"),
     ),
     "num_microbatches": (
-        ("global_batch_size", "the global batch grows with them"),
-        ("micro_batch_size", "at the same global batch"),
+        ("global_batch_size", "the global batch grows with the number of micro-batches"),
+        ("micro_batch_size", "the global batch stays the same"),
     ),
 }
 

@@ -17,13 +17,13 @@ function showSummary() {
   byId("provenance").textContent = page.provenance;
   if (page.gone.length) {
     byId("gone").hidden = false;
-    byId("gone").textContent = `Measured earlier and no longer in the campaign file: ${page.gone.join(", ")}.`;
+    byId("gone").textContent = `Measured runs that are no longer in the campaign file: ${page.gone.join(", ")}.`;
   }
 }
 
 const dark = () => {
   const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
 };
 
 /** The reader's choice is kept where the browser lets a page keep something. */
@@ -35,7 +35,7 @@ function startTheme() {
       return null;
     }
   };
-  const show = () => (byId("theme").textContent = dark() ? "Light" : "Dark");
+  const show = () => (byId("theme").textContent = dark() ? "Light theme" : "Dark theme");
   const before = kept((storage) => storage.getItem("teralog-theme"));
   if (before === "dark" || before === "light") document.documentElement.dataset.theme = before;
   byId("theme").addEventListener("click", () => {
@@ -43,7 +43,7 @@ function startTheme() {
     kept((storage) => storage.setItem("teralog-theme", document.documentElement.dataset.theme));
     show();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  matchMedia("(prefers-color-scheme:dark)").addEventListener("change", show);
   show();
 }
 

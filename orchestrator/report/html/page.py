@@ -187,8 +187,8 @@ def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | 
 
 def _memory_of(campaign: Campaign) -> str:
     if campaign.cluster.has_gpus:
-        return "memory from torch's allocator on the rank that needs the most"
-    return "the whole process of the rank that needs the most memory"
+        return "the memory of torch's allocator, on the rank that needs the most memory"
+    return "the memory of the whole process, on the rank that needs the most memory"
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:

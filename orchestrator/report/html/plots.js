@@ -23,7 +23,7 @@ function axis(title, more = {}) {
 function layout(xaxis, yaxis, more = {}) {
   return {
     autosize: true, height: HEIGHT, margin: { l: 60, r: 16, t: 16, b: 48 },
-    font: { family: "system-ui, Segoe UI, Helvetica, Arial, sans-serif", size: 13, color: "#1d2329" },
+    font: { family: "system-ui,Segoe UI,Helvetica,Arial,sans-serif", size: 13, color: "#1d2329" },
     paper_bgcolor: CLEAR, plot_bgcolor: CLEAR, hovermode: "closest",
     hoverlabel: { bgcolor: "#24292f", bordercolor: "#24292f", font: { color: "#fff" }, align: "left" },
     legend: LEGEND, xaxis, yaxis, ...more,
@@ -68,7 +68,7 @@ function leftOut(series) {
   if (thinned.length) {
     const every = [...new Set(thinned.map((one) => number.format(one.every)))].join(", ");
     const reports = thinned.reduce((sum, one) => sum + one.reports, 0);
-    parts.push(`The lowest and the highest of every ${every} reports in a row are drawn; there are ${number.format(reports)} in all.`);
+    parts.push(`Of every ${every} consecutive reports, only the lowest and the highest are drawn; there are ${number.format(reports)} reports.`);
   }
   if (broken) parts.push(`${count(broken, "report")} with nan or inf cannot be drawn.`);
   return parts.join(" ");

@@ -52,7 +52,7 @@ function curve(detail, series, skipped, title, more) {
         type: "scatter", mode: "markers", x: skipped.x, y: skipped.y, showlegend: false,
         marker: { symbol: "x-thin-open", size: 7, color: "#8b949e" }, hovertemplate: "iteration %{x}<br>%{y:.5~g}<br>a skipped update<extra></extra>",
       });
-      note.push("Crosses: reports with a skipped update, left out of the numbers.", leftOut([skipped]));
+      note.push("Crosses: reports with a skipped update. The results leave them out.", leftOut([skipped]));
     }
     return { data, layout: layout(axis("iteration", { zeroline: false }), axis(title, more), { shapes }), note: note.filter(Boolean).join(" ") };
   };
@@ -93,7 +93,7 @@ function runSections(run, detail) {
     figure("Loss", curve(detail, detail.loss, null, "loss", {})),
   ];
   const files = Object.entries(detail.texts ?? {});
-  const noFiles = detail.texts === null ? `This campaign has too many runs to show the files of each run here; those of this run are in the folder ${run.run_id} next to this page.` : "This run has no files.";
+  const noFiles = detail.texts === null ? `This campaign has too many runs to show the files of each run here; the files of this run are in the folder ${run.run_id} next to this page.` : "This run has no files.";
   return [
     element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.title} ${page.about}`),
     end(run, detail),

@@ -116,7 +116,7 @@ def micro_batch_plot(
         x=x,
         y=tuple(samples_per_second),
         group=grouping.of,
-        note=note + (" Crosses: out of memory." if any(failed) else ""),
+        note=note + (" Crosses: runs that ran out of memory." if any(failed) else ""),
         failed=tuple(failed) if any(failed) else (),
     )
 
@@ -138,28 +138,28 @@ def _scaling(
     """
     percent = efficiencies(rows, grouping.of, tflops)
     left_out = (
-        (f" {nouns.capitalize()} that are crowded (see the legend) are left out.")
+        " Crowded runs are left out: runs with more ranks than cores, or at the same time as other "
+        "runs."
         if any_crowded
         else ""
     )
-    missing = f"No two {nouns} with numbers are equal in everything but the GPUs.{left_out}"
+    missing = f"No two {nouns} with numbers differ only in the number of GPUs.{left_out}"
     above = max((efficiency for efficiency in percent if efficiency is not None), default=0.0)
     warning = (
-        f" Above 100 % ({above:.0f} %): a GPU does not become faster if there are more GPUs. "
-        f"So the {nouns} with the fewest GPUs were slowed down, or differ in other ways."
+        f" The highest efficiency is {above:.0f} %. More GPUs cannot make each GPU faster, so the "
+        f"{nouns} with the fewest GPUs were slowed down, or differ in other ways."
         if above > _ABOVE_IDEAL
         else ""
     )
     yield Plot(
         title="Scaling efficiency",
         x_title="GPUs",
-        y_title="% of the TFLOPs/GPU of the run with the fewest GPUs",
+        y_title="TFLOPs/GPU, in % of those with the fewest GPUs",
         x=x,
         y=percent,
         group=grouping.of,
-        note=f"100 %: the TFLOPs/GPU with the fewest GPUs, among {nouns} that are equal in "
-        "everything else; "
-        f"{grouping.way}.{left_out}{warning}",
+        note=f"100 %: the TFLOPs/GPU of the {nouns} with the fewest GPUs. Only {nouns} that are "
+        f"equal in everything else are compared; {grouping.way}.{left_out}{warning}",
         ideal=_level(x, 100.0),
         missing=missing,
     )

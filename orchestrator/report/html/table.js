@@ -61,7 +61,7 @@ function row(place) {
 /** The values that all rows have in common, without columns that are empty in all rows. */
 function sameText() {
   const shared = [...alike].filter((at) => page.runs[0].shown[at] !== "—").map((at) => `${page.columns[at].title} ${page.runs[0].shown[at]}`);
-  return shared.length ? `In all ${page.noun}s: ${shared.join(", ")}.` : "";
+  return shared.length ? `The same in all ${page.noun}s: ${shared.join(", ")}.` : "";
 }
 
 function showHeadings(changed) {

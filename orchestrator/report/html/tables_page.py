@@ -261,7 +261,7 @@ def _by_line(findings: Sequence[TableFinding]) -> dict[int, list[TableFinding]]:
 
 
 def _provenance(findings: Sequence[TableFinding]) -> str:
-    as_printed = "Every cell is shown as the page prints it; nothing is computed again."
+    as_printed = "The cells are copied from the page without a change; nothing is computed again."
     if not findings:
         return f"{as_printed} teralog check-tables finds no contradiction."
     rows = counted(len(_by_line(findings)), "row")

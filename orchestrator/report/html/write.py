@@ -58,7 +58,7 @@ def tables_html(file: Path) -> str:
         raise UserError(*(f"{name}:{problem}" for problem in error.problems)) from None
     tables = join_tables(read)
     if not tables.rows:
-        raise UserError(f"{name}: contains no table with a row")
+        raise UserError(f"{name}: contains no table with rows, so there is nothing to show")
     findings = check_page(read)
     page = make_tables_page(name, printable(file.name), tables, findings)
     return document(page, make_details(name, tables, findings), plotly)
@@ -85,10 +85,14 @@ def refuse_foreign(place: Path, *, of_tables: bool) -> None:
     if of_tables and _OF_RUNS in begin:
         source = printable(place.with_suffix(".md").name)
         raise UserError(
-            f"{name}: is the page of a campaign; copy {source} elsewhere, and give the copy"
+            f"{name}: is the report of a campaign, and would be replaced by a page of tables; "
+            f"copy {source} to another folder, and type `teralog report COPY --html`"
         )
     if not of_tables and _OF_ROWS in begin:
-        raise UserError(f"{name}: is a page of tables; move it elsewhere first")
+        raise UserError(
+            f"{name}: is a page of published tables, and would be replaced by the report of a "
+            "campaign; move the page elsewhere first"
+        )
 
 
 def _details(

@@ -65,7 +65,7 @@ def ask_programs(campaign: Campaign) -> ProgramAnswers:
                 answers = _answers(campaign.cluster, asker, asked, Path(folder))
                 if isinstance(answers, str):
                     remarks.setdefault(
-                        f"{program}: could not be asked about its arguments: {answers}", []
+                        f"{program}: could not check its arguments: {answers}", []
                     ).extend(runs[index].label for index in indices)
                     continue
                 for index, answer in zip(indices, answers, strict=True):
@@ -110,8 +110,8 @@ def asker_file(name: str) -> Path:
 
 def _unaskable(run: Run) -> str:
     return (
-        f"not asked: the program of framework {run.framework} checks its arguments only during "
-        "training"
+        f"arguments not checked: the program of framework {run.framework} checks them only while "
+        "it trains"
     )
 
 
@@ -120,12 +120,15 @@ def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
     cluster = campaign.cluster
     if cluster.modules or cluster.setup:
         return (
-            f"not asked: the modules and set-up lines of cluster {cluster.name} are not loaded "
-            "here; ask with `teralog submit --rehearse`"
+            f"arguments not checked: the modules and set-up lines of cluster {cluster.name} are "
+            "not loaded here; check the arguments with `teralog submit --rehearse`"
         )
     missing = next(missing_files(planned.run, campaign.path.parent), None)
     if missing is not None:
-        return f"not asked: {missing} on this machine; ask with `teralog submit --rehearse`"
+        return (
+            f"arguments not checked: {missing} on this machine; check the arguments with "
+            "`teralog submit --rehearse`"
+        )
     return None
 
 
@@ -203,9 +206,9 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _remarks(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["error"] is not None:
-        yield f"not asked: {answer['error']}"
+        yield f"arguments not checked: {answer['error']}"
     else:
-        yield from (f"not asked: {text}" for text in answer["not_asked"])
+        yield from answer["not_asked"]
 
 
 def _remark_line(remark: str, labels: Sequence[str], everyone: int) -> str:

@@ -193,7 +193,7 @@ def _parse_peak(offset: int, text: str) -> Iterator[Usage]:
 
 
 LITGPT_MEMORY = LogFormat(
-    name="peak of litgpt",
+    name="litgpt, peak memory",
     anchors=(b"Training time: ",),
     parse=_parse_peak,
     following=1,

@@ -145,7 +145,7 @@ def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
 
 
 NANOGPT_MEMORY = LogFormat(
-    name="peak of modded-nanogpt",
+    name="modded-nanogpt, peak memory",
     anchors=(b"peak memory ",),
     parse=_parse_memory,
     report=re.compile(r"(?<!\w)peak memory (?:allocated|consumption): [0-9]"),

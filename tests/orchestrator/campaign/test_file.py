@@ -91,7 +91,7 @@ PROBLEMS = {
         [
             (
                 "warmup: '100%' is not a valid warm-up: give a number of iterations (5), "
-                "a percentage below 100 (10%), first or auto"
+                "a percentage below 100 (10%), `first` or `auto`"
             )
         ],
     ),
@@ -100,7 +100,7 @@ PROBLEMS = {
         [
             (
                 "warmup: -1 is not a valid warm-up: give a number of iterations (5), "
-                "a percentage below 100 (10%), first or auto"
+                "a percentage below 100 (10%), `first` or `auto`"
             )
         ],
     ),

@@ -286,7 +286,10 @@ def test_a_program_that_cannot_build_the_model_is_impossible(
         ),
         ({"model": {"name": "llama3-8b", "preset": "s"}}, "the model has preset and name"),
         ({**SIZES, "num_experts": 0}, "num_experts: "),
-        ({**SIZES, "num_experts_per_token": 2}, "num_experts_per_token: needs num_experts"),
+        (
+            {**SIZES, "num_experts_per_token": 2},
+            "num_experts_per_token: cannot be used without `num_experts`; set it, or remove",
+        ),
         ({**SIZES, "num_experts": 1}, "num_experts_per_token=2 is more than num_experts=1"),
         ({**SIZES, "num_key_value_heads": 3}, "num_key_value_heads=3 must divide"),
         ({**SIZES, "gated_mlp": "yes"}, "gated_mlp"),

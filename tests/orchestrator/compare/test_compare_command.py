@@ -414,7 +414,7 @@ def test_a_folder_without_runs_cannot_be_compared(folder: Folder) -> None:
     folder.campaign("", lambda planned: 1.0)
     done = folder.teralog("compare", "made-up.yaml", "empty")
     assert done.exit_code == 1
-    assert "empty: contains no run that was started; give results/<campaign>" in done.stderr
+    assert "empty: contains no run that was started; give the folder of a campaign" in done.stderr
 
 
 def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> None:

@@ -46,7 +46,7 @@ def test_interleaved_runs_start_one_by_one_and_record_their_places(
     refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
     assert refused.returncode == 1
     assert (
-        "--slots: must be 1, because order: interleaved starts one run at a time"
+        "--slots: must be 1, because `order: interleaved` starts one run at a time"
     ) in refused.stderr
     assert playground.teralog("submit", "campaign.yaml", "--blocks", "1").returncode == 0
     assert playground.states().count("COMPLETED") == 4
@@ -80,7 +80,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
     playground.write_campaign("true", matrix="seed: [1]")
     refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
     assert refused.returncode == 1
-    assert "--blocks: needs a campaign with order: interleaved" in refused.stderr
+    assert "--blocks: needs a campaign with `order: interleaved`" in refused.stderr
     playground.write_slurm_campaign("true")
     with (playground.path / "campaign.yaml").open("a") as file:
         file.write("order: interleaved\n")

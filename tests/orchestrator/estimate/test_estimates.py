@@ -509,8 +509,14 @@ def test_a_preset_is_found_in_any_case():
     assert estimate("params", "--model=52b").stderr == ""
     small, large = estimate("params", "--model=18b"), estimate("params", "--model=18B")
     assert small.stdout != large.stdout
-    assert "18b is 90 layers of width 4096; 18B is another model, 40 layers" in small.stderr
-    assert "18B is 40 layers of width 6144; 18b is another model, 90 layers" in large.stderr
+    assert (
+        "18b has 90 layers of width 4096; the preset 18B is another model, with 40 layers"
+        in small.stderr
+    )
+    assert (
+        "18B has 40 layers of width 6144; the preset 18b is another model, with 90 layers"
+        in large.stderr
+    )
 
 
 def test_runs_with_the_same_numbers_have_one_row(tmp_path: Path):

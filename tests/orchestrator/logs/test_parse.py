@@ -134,7 +134,7 @@ def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
     result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
     assert (
-        "give a number of iterations (5), a percentage below 100 (10%), first or auto"
+        "give a number of iterations (5), a percentage below 100 (10%), `first` or `auto`"
         in result.stderr
     )
 

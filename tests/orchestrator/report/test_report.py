@@ -117,8 +117,8 @@ def test_one_line_shows_how_the_numbers_were_computed(reported: Callable[..., Re
     """
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert "Narayanan et al. 2021, eq. 3" in report.provenance
-    assert "over the median step time" in report.provenance
-    assert "warm-up left out: the first 1 iterations" in report.provenance
+    assert "divided by the median step time" in report.provenance
+    assert "warm-up left out: the first iteration" in report.provenance
     assert "memory: rank 0's resident set" in report.provenance
     assert f"teralog {version()}, 2026-01-02; logs sha256 " in report.provenance
     assert "\n" not in report.provenance
@@ -152,7 +152,7 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
     assert "OOM — torch.OutOfMemoryError: CUDA out of memory." in failures
     assert r"\<script\>\|\`x\`" in failures
     assert r"name:\_b_x" in failures
-    assert gone == r"Measured earlier and no longer in the campaign file: old \| run, other."
+    assert gone == r"Measured runs that are no longer in the campaign file: old \| run, other."
     assert "\n\n\n" not in page
 
 
@@ -238,8 +238,9 @@ def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: P
     assert first["hfu_percent"] == pytest.approx(100 * 285_212_672 / 2.0 / 125e12)
     assert (second["mfu_percent"], second["hfu_percent"]) == (None, None)
     assert (
-        "MFU: FLOPs without recomputation, over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 "
-        "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known for V100 SXM2"
+        "MFU: TFLOPs per GPU without recomputation, divided by 125 TFLOP/s in dense fp16, "
+        "V100 SXM2: NVIDIA V100 data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known "
+        "for V100 SXM2"
     ) in report.provenance
     done, unknown = report_json(campaign, report, runs)["runs"]
     assert done["mfu"] == pytest.approx(tflops / 125)
@@ -297,7 +298,7 @@ def test_only_columns_in_the_table_are_explained(
     monkeypatch.setitem(FRAMEWORKS, "gpt", changed)
     _, _, report = reported("", COMPLETED)
     assert report.provenance.startswith("step times over n reports, spread = ")
-    assert "warm-up left out: the first 1 iterations; by its own measure; " in report.provenance
+    assert "warm-up left out: the first iteration; by its own measure; " in report.provenance
 
 
 def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Reported]):
@@ -313,7 +314,9 @@ def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp
     """The line below the table names runs that trained on the CPU although the profile has GPUs."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
-    sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "
+    sentence = (
+        "memory: from the GPU allocator; trained on the CPU, though cluster gpus has GPUs: fp16; "
+    )
     assert sentence in report.provenance
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, on_cpu)
     assert "memory: rank 0's resident set; trained on the CPU, though" in report.provenance

@@ -262,18 +262,18 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
     log.write_text("garbage\n")
-    assert "1 log of a completed run contains no step: zero1 seed=1" in report().stderr
+    assert "1 completed run without a step report in the log: zero1 seed=1" in report().stderr
     log.unlink()
     stderr = report().stderr
     assert "no step" not in stderr
-    assert "1 completed run has no log file any more: zero1 seed=1" in stderr
+    assert "1 completed run without a log file, which may have been deleted: zero1 seed=1" in stderr
     log.write_text(LOG)
     assert "completed" not in report().stderr
     for folder in (path.parents[1] for path in campaign.parent.glob("results/*/*/*/*.log")):
         (folder / "run.json").write_text(json.dumps({"run_id": folder.name, "label": folder.name}))
     campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))
     assert (
-        "2 runs are no longer in mine.yaml, and are left out; their results are kept"
+        "2 measured runs left out of the report: no longer in mine.yaml; the results are kept"
         in report().stderr
     )
 
@@ -287,7 +287,7 @@ def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
         source="here",
     )
     result = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
-    assert "sizes and FLOPs ignore --swiglu (megatron); " in result
+    assert "model sizes and FLOPs ignore --swiglu of the runs megatron; " in result
 
 
 SKIPPED = (
@@ -301,7 +301,7 @@ SKIPPED = (
     ("skips", "mean", "warning"),
     [
         ((1, 1, 0), 2.0, None),
-        ((1, 1, 1), None, "1 completed run has a skipped update in every report after"),
+        ((1, 1, 1), None, "1 completed run with a skipped update in every report after"),
     ],
 )
 def test_reports_with_skipped_updates_are_left_out_and_reported(
@@ -324,7 +324,10 @@ def test_reports_with_skipped_updates_are_left_out_and_reported(
     [run] = json.loads((playground.path / "results/play/report.json").read_text())["runs"]
     assert run["step_seconds_mean"] == mean
     left_out = "1 report with skipped updates left out; "
-    all_left_out = "2 reports with skipped updates left out, which are all reports of megatron; "
+    all_left_out = (
+        "2 reports with skipped updates left out; "
+        "all reports of megatron contain a skipped update; "
+    )
     assert (all_left_out if warning else left_out) in done.stdout
     assert (warning is None) == ("skipped update" not in done.stderr)
     assert warning is None or warning in done.stderr

@@ -170,7 +170,7 @@ def test_a_hung_run_is_reported_with_its_last_line_and_the_time(
     assert hung.report_seconds == pytest.approx(0.2)
     text = str(hung)
     assert text.startswith("seed=1 on here: may hang: no output since 20")
-    assert "before that a step report every 0.20 s; last line: saving" in text
+    assert "but usually a step report every 0.20 s; last line: saving" in text
     look = Watch(campaign, store).look()
     assert watched_state(look.runs[0]) == "RUNNING, hung"
     assert watch_warnings(look)[0].startswith("seed=1 on here: may hang")
@@ -310,8 +310,8 @@ def test_each_start_of_a_hung_run_is_handled_once(
 @pytest.mark.parametrize(
     ("job", "part"),
     [
-        (None, "the run is a step of an allocation"),
-        (JobState("7", "RUNNING", by="squeue", restarts=3), "the run hangs after 3 restarts"),
+        (None, "the run is not a job of its own, but part of an allocation"),
+        (JobState("7", "RUNNING", by="squeue", restarts=3), "the run hangs again after 3 restarts"),
     ],
 )
 def test_some_hung_runs_are_only_reported(

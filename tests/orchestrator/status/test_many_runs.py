@@ -266,7 +266,7 @@ def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]
     assert [line.partition(":")[0] for line in waiting_lines(jobs)] == ["JobHeldAdmin (1 run)"]
     assert held_line(jobs) is None
     jobs.append(with_job(statuses[2], "PENDING", reason="JobHeldUser"))
-    assert held_line(jobs) == "1 run is held by Slurm until released: scontrol release '7_[1]'"
+    assert held_line(jobs) == "Slurm holds 1 run until you type: scontrol release '7_[1]'"
 
 
 @pytest.mark.parametrize(

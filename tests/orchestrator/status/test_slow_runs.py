@@ -133,20 +133,29 @@ SLOW = SlowRun(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "zero1 r3 on gpu002: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings"),
-        ({"count": 1}, "zero1 r3 on gpu002: 0.41 s per step, 1.9 x the 0.21 s of its sibling"),
-        ({"node_list": None}, "zero1 r3: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings"),
+        ({}, "zero1 r3 on gpu002: slow: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings"),
+        (
+            {"count": 1},
+            "zero1 r3 on gpu002: slow: 0.41 s per step, 1.9 x the 0.21 s of its sibling",
+        ),
+        (
+            {"node_list": None},
+            "zero1 r3: slow: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings",
+        ),
         (
             {"others": "earlier attempts", "count": 1, "step_seconds": 12.6, "usual_seconds": 1.0},
-            "zero1 r3 on gpu002: 13 s per step, 13 x the 1.0 s of its earlier attempt",
+            "zero1 r3 on gpu002: slow: 13 s per step, 13 x the 1.0 s of its earlier attempt",
         ),
         (
             {"others": "earlier attempts", "count": 2, "node_list": "gpu[001-004]"},
-            "zero1 r3 on gpu[001-004]: 0.41 s per step, 1.9 x the 0.21 s of its 2 earlier attempts",
+            (
+                "zero1 r3 on gpu[001-004]: slow: "
+                "0.41 s per step, 1.9 x the 0.21 s of its 2 earlier attempts"
+            ),
         ),
         (
             {"label": "a\x1b[2J", "node_list": "\x07"},
-            "a�[2J on �: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings",
+            "a�[2J on �: slow: 0.41 s per step, 1.9 x the 0.21 s of its 4 siblings",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
     with log.open("a") as file:
         file.write(STEP.format(number=5, seconds=0.4))
     (slow,) = watch.look().slow
-    assert str(slow).startswith("gpt r4 on here: 0.40 s per step, 2.0 ")
+    assert str(slow).startswith("gpt r4 on here: slow: 0.40 s per step, 2.0 ")
 
 
 def test_a_run_that_is_started_again_is_compared_with_itself(
@@ -320,7 +320,7 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
     texts, _ = plain_output([look, later, last])
     assert [len(labels(text)) for text in texts] == [4, 1, 4]
     assert "4 runs: 1 running, 1 completed, 1 failed, 1 not started" in texts[0]
-    assert "gpt r1 on here: 0.50 s per step, 2.5" in texts[0]
+    assert "gpt r1 on here: slow: 0.50 s per step, 2.5" in texts[0]
 
 
 def test_a_note_is_reported_once(look: Look) -> None:

@@ -59,7 +59,10 @@ def test_plan_shows_what_the_program_refuses(playground) -> None:
     assert done.returncode == 1
     assert "the program refuses" in done.stderr
     assert "unrecognized arguments: --" in done.stderr
-    assert "not asked: what needs missing_kernels, which this Python lacks" in done.stderr
+    assert (
+        "code that uses packages that this Python lacks was not checked: missing_kernels"
+        in done.stderr
+    )
     plain = playground.teralog("plan", "campaign.yaml")
     assert "the program refuses" not in plain.stderr
 

@@ -106,7 +106,7 @@ def test_runs_at_once_count_each_other(playground) -> None:
     playground.write_campaign("true", matrix="seed: [1, 3]")
     playground.teralog("submit", "campaign.yaml", "--accept-changes")
     by_run = {run["run"]: run["crowded"] for run in playground_report(playground)}
-    assert list(by_run.values()) == ["1 other run at once", None]
+    assert list(by_run.values()) == ["1 other run at the same time", None]
 
 
 def playground_report(playground) -> list[dict[str, Any]]:
@@ -121,8 +121,8 @@ def playground_report(playground) -> list[dict[str, Any]]:
 CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
     "alone": (2, 2, 0, None),
     "more ranks than cores": (8, 2, 0, "8 ranks on 2 cores"),
-    "next to a run": (1, 2, 1, "1 other run at once"),
-    "both": (3, 1, 2, "3 ranks on 1 core, 2 other runs at once"),
+    "next to a run": (1, 2, 1, "1 other run at the same time"),
+    "both": (3, 1, 2, "3 ranks on 1 core, 2 other runs at the same time"),
     "not counted": (1, 2, None, None),
     "on GPUs": (8, None, None, None),
     "of an earlier version": (None, None, None, None),

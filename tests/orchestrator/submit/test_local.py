@@ -557,5 +557,5 @@ def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> N
     assert len(rows) == 2
     page.unlink()
     again = playground.teralog("submit", "campaign.yaml")
-    assert f"wrote {page}, and .csv and .json next to it" in again.stderr
+    assert f"wrote {page}, and report.csv and report.json in the same folder" in again.stderr
     assert page.exists()

@@ -129,7 +129,7 @@ def program(tmp_path):
 def test_a_parser_is_asked_without_the_packages_of_its_program(program, tmp_path):
     answer = answer_of("argparse", tmp_path, program=program, arguments=["--strategy", "zero2"])
     assert not answer["problems"]
-    assert answer["asked"] == ["train.py: its argument parser"]
+    assert answer["asked"] == ["the argument parser of train.py"]
     # Nothing was trained, and nothing was written into the source.
     assert sorted(path.name for path in program.parent.iterdir()) == ["choices.py", "train.py"]
 
@@ -157,7 +157,7 @@ def test_a_program_that_changes_its_source_is_stopped(program, tmp_path, change)
     """A program cannot create, remove or replace files in its own folder while it is asked."""
     program.write_text(f"import os\n{change}\n{PARSER}")
     answer = answer_of("argparse", tmp_path, program=program)
-    assert "not changed while a program is asked" in (answer["error"] or "")
+    assert "cannot be changed while a program checks" in (answer["error"] or "")
     assert sorted(path.name for path in program.parent.iterdir()) == ["choices.py", "train.py"]
 
 

@@ -262,9 +262,12 @@ def test_a_rank_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     [
         ({}, None),
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but the run has 4 ranks"),
-        ({"RANK": "4", "LOCAL_RANK": "0"}, "RANK is 4, of 4 ranks"),
-        ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0 of rank 3, with 2 ranks per node"),
-        ({"SLURM_NODEID": "0"}, "RANK is 3 on node 0, with 2 ranks per node"),
+        ({"RANK": "4", "LOCAL_RANK": "0"}, "RANK is 4, but the run has only 4 ranks"),
+        ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0, but must be 1: RANK is 3, with 2 ranks per node"),
+        (
+            {"SLURM_NODEID": "0"},
+            "RANK is 3 on node 0, but must be on node 1: each node has 2 consecutive ranks",
+        ),
         ({"SLURM_NODEID": "1"}, None),
         ({"RANK": "x"}, "RANK is 'x', but must be a number"),
         ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, list[int | None], str]] = {
         ],
         "num_microbatches",
         [0, 0],
-        "same global batch",
+        "the global batch stays the same",
     ),
     "larger micro-batches": (
         [{"micro_batch_size": 1}, {"micro_batch_size": 2}],
@@ -138,4 +138,4 @@ def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., R
     assert shown[()].y == (100.0, 500.0, 450.0)
     assert shown[True, False, False].y == (None, 100.0, 90.0)
     assert "crowded" not in shown[()].note
-    assert "Runs that are crowded (see the legend) are left out." in shown[True, False, False].note
+    assert "Crowded runs are left out: " in shown[True, False, False].note

@@ -222,8 +222,7 @@ def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
     note = page.locator("figcaption", has_text="within the forecast")
     note.scroll_into_view_if_needed()
     assert note.inner_text().startswith(
-        "Peaks within the forecast: 1 of 1. If a peak is within its forecast, the bar of this "
-        "forecast crosses"
+        "Peaks within the forecast: 1 of 1. Each bar is a forecast. If the bar crosses"
     )
 
 
@@ -303,7 +302,8 @@ def test_curves_shade_the_warm_up_and_name_what_they_leave_out(written: Written,
     assert "These are the last 100 lines of" in page.locator("#run").inner_text()
     assert page.locator("#log").evaluate("log => log.scrollTop > 0")
     assert (
-        "The lowest and the highest of every 10 reports in a row are drawn; there are 2,000"
+        "Of every 10 consecutive reports, only the lowest and the highest are drawn; "
+        "there are 2,000 reports."
     ) in note
 
 
@@ -452,7 +452,7 @@ def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Ope
     """If no run has measured numbers, a note replaces each plot."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert page.locator("#same").inner_text() == (
-        "In all runs: strategy ddp, precision fp32, ended not started."
+        "The same in all runs: strategy ddp, precision fp32, ended not started."
     )
     page.locator("figcaption", has_text="There are no numbers for this plot.").first.wait_for()
     assert not page.locator("figure.empty button").first.is_visible()

@@ -124,7 +124,7 @@ def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
         candidate for candidate in page.plots if candidate.title == "Throughput against micro-batch"
     )
     assert (plot.x, plot.y, plot.failed) == ((1, 2, 4), (1.0, 2.0, None), (False, False, True))
-    assert plot.note.endswith("Crosses: out of memory.")
+    assert plot.note.endswith("Crosses: runs that ran out of memory.")
 
 
 def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
@@ -148,7 +148,7 @@ def test_more_than_ideal_efficiency_is_warned_of(
     """The page warns of an efficiency above 100 % only if noise does not explain it."""
     page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
     (plot,) = (candidate for candidate in page.plots if candidate.title == "Scaling efficiency")
-    assert ("Above 100 %" in plot.note) == warned
+    assert ("The highest efficiency is " in plot.note) == warned
     assert plot.ideal == ((1, 100.0), (2, 100.0))
 
 
@@ -323,7 +323,7 @@ def test_the_command_writes_the_page_where_it_is_asked_to(
     assert not (folder / "report.html").exists()
     done = CliRunner().invoke(main, [*command, "--html"])
     assert done.exit_code == 0
-    assert ".html next to it" in done.stderr
+    assert "and report.html in the same folder" in done.stderr
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
@@ -341,8 +341,8 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
     folder = tmp_path / "results" / "stages"
     place, tables = folder / "report.html", ["report", str(folder / "report.md"), "--html"]
     for first, second, message in (
-        ([*campaign, "--html"], tables, "is the page of a campaign; copy report.md elsewhere"),
-        (tables, [*campaign, "--html"], "is a page of tables; move it elsewhere first"),
+        ([*campaign, "--html"], tables, "is the report of a campaign, and would be replaced"),
+        (tables, [*campaign, "--html"], "is a page of published tables, and would be replaced"),
     ):
         for _ in range(2):
             assert CliRunner().invoke(main, [*campaign, "--write"]).exit_code == 0

@@ -213,7 +213,7 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
     assert page.title() == MARKUP
     assert page.locator("h1").first.inner_text() == MARKUP
     assert page.locator("#same").inner_text() == (
-        f"In all rows: table {MARKUP}, {MARKUP} {MARKUP}."
+        f"The same in all rows: table {MARKUP}, {MARKUP} {MARKUP}."
     )
     assert points(page, "TFLOPs against GPUs") == 2
     page.locator("#table tbody a").first.click()
@@ -225,4 +225,4 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
 def test_without_scripts_the_page_names_its_source(gpt2: Path, opened: Opened):
     """Without scripts, the page names its markdown source, which needs no scripts."""
     page = opened(gpt2, java_script_enabled=False)
-    assert "gpt2-experiments.md next to it" in page.locator("noscript").inner_text()
+    assert "read gpt2-experiments.md in the same folder" in page.locator("noscript").inner_text()

@@ -242,7 +242,7 @@ def test_options_that_a_page_cannot_use_are_refused(page: Path, options: list[st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# No table\n", "speed.md: contains no table with a row"),
+        ("# No table\n", "speed.md: contains no table with rows"),
         ("<!-- teralog: gpus=many -->\n", "speed.md:1: "),
     ],
 )
