@@ -58,9 +58,12 @@ _ERROR, _KILLED = OutcomeKind.ERROR, OutcomeKind.KILLED
 _FINISHED, _CAUSE, _END = Weight.FINISHED, Weight.CAUSE, Weight.END
 _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERMATH
 
-# If a machine runs the daemons of several nodes, slurmstepd adds the node's name to its own.
-_SLURMSTEPD, _SRUN, _BASH = b"slurmstepd", b"srun: error: ", b": line "
-CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
+_SRUN, _BASH = b"srun: error: ", b": line "
+# slurmstepd prints its name before `error: `, with the node's name if a machine runs the daemons of
+# several nodes. Since Slurm 25.05 it prints the time instead, e.g. `[2026-01-02T03:04:05.678] `.
+_STEPD = r"error: \*\*\* (?:JOB|STEP) .*"
+_CANCELLED_BY_SLURM = b"CANCELLED AT "
+CANCELLED_AT = rf"{_STEPD}CANCELLED AT \S+"
 # NPU: Ascend, MLU: Cambricon, MUSA: Moore Threads
 _DEVICE = "(?:CUDA|HIP|XPU|NPU|MLU|MUSA)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
@@ -132,12 +135,12 @@ SIGNS = (
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"\bfork: Cannot allocate memory"),
     _sign(_HOST, _CAUSE, b"job killed", r"^TERM_MEMLIMIT: job killed after "),
     _sign(_HOST, _CAUSE, b"job killed", r"^=>> PBS: job killed: v?mem \S+ exceeded limit"),
-    _sign(_HOST, _CAUSE, _SLURMSTEPD, r"\b[Dd]etected [0-9]+ oom[-_]kill event"),
+    _sign(_HOST, _CAUSE, b" oom", r"\berror: [Dd]etected [0-9]+ oom[-_]kill event"),
     _sign(
         _HOST,
         _CAUSE,
-        _SLURMSTEPD,
-        r" exceeded (?:virtual )?memory limit \([0-9]+ > [0-9]+\), being killed",
+        b"being killed",
+        r"\berror: \S.* exceeded (?:virtual )?memory limit \([0-9]+ > [0-9]+\), being killed",
     ),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
@@ -152,7 +155,7 @@ SIGNS = (
     _sign(
         _TIME_LIMIT,
         _END,
-        _SLURMSTEPD,
+        _CANCELLED_BY_SLURM,
         rf"{CANCELLED_AT} DUE TO TIME LIMIT",
         _CONSEQUENCE,
         _EXIT,
@@ -166,13 +169,13 @@ SIGNS = (
     _sign(
         _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
     ),
-    _sign(_PREEMPTED, _END, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
-    _sign(_NODE_FAILURE, _END, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO NODE FAILURE"),
+    _sign(_PREEMPTED, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
+    _sign(_NODE_FAILURE, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO NODE FAILURE"),
     _sign(_NODE_FAILURE, _END, _SRUN, r"srun: error: Node failure on"),
-    _sign(_ERROR, _EXIT, _SLURMSTEPD, rf"{CANCELLED_AT} DUE TO TASK FAILURE"),
-    _sign(_ERROR, _EXIT, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .* FAILED \(non-zero exit code"),
+    _sign(_ERROR, _EXIT, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO TASK FAILURE"),
+    _sign(_ERROR, _EXIT, b"FAILED (non-zero", rf"{_STEPD} FAILED \(non-zero exit code"),
     # A job is also cancelled when one of its tasks has died.
-    _sign(_CANCELLED, _END, _SLURMSTEPD, CANCELLED_AT, _CONSEQUENCE, _EXIT),
+    _sign(_CANCELLED, _END, _CANCELLED_BY_SLURM, CANCELLED_AT, _CONSEQUENCE, _EXIT),
     _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
     _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
@@ -242,7 +245,7 @@ SIGNS = (
     # Slurm kills processes that do not end by themselves when their job or step is over.
     _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),
     _sign(_KILLED, _AFTERMATH, _SRUN, r"Timed out waiting for job step to complete"),
-    _sign(_KILLED, _AFTERMATH, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .*STEPD TERMINATED ON "),
+    _sign(_KILLED, _AFTERMATH, b"STEPD TERMINATED ", rf"{_STEPD}STEPD TERMINATED ON "),
     _sign(_COMPLETED, Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
 )
 

@@ -291,6 +291,8 @@ NO_ENDS = (
     "exits with return code = 0",
     "  time limit ...................................... None",
     "CANCELLED",
+    "the queue said: JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT",
+    "grep 'Detected 1 oom_kill event' job.log",
     "  check_for_nan ................................... found NaN in: stop",
     "print('Traceback (most recent call last):')",
     "srun: Job step aborted: Waiting up to 62 seconds for job step to finish.",
@@ -328,6 +330,17 @@ def test_a_line_shows_how_the_run_ended(
 def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
     """A message of slurmstepd is recognized even if it contains the name of the node."""
     run_end = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
+    assert run_end is not None
+    assert run_end.kind is LINES[line][0]
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
+@pytest.mark.parametrize("before", ["", "5%|█| 1/9 [00:01<00:09]"])
+def test_slurmstepd_is_known_where_it_prints_the_time_instead_of_its_name(
+    outcome: Read, line: str, before: str
+) -> None:
+    """A message of slurmstepd is recognized in the form that Slurm prints since version 25.05."""
+    run_end = outcome(line.replace("slurmstepd: ", f"{before}[2026-01-02T03:04:05.678] "))
     assert run_end is not None
     assert run_end.kind is LINES[line][0]
 
