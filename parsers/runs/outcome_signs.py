@@ -184,6 +184,14 @@ SIGNS = (
     _sign(_KILLED, _END, _MPIRUN, r"exited on signal 9\b", _EXIT),
     _sign(_KILLED, _END, b"THE EXIT STRING", r"THE EXIT STRING: Killed \(signal 9\)", _EXIT),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Watchdog caught", r"\bWatchdog caught collective "),
+    # A watchdog of torch ends the process. An older torch gives the reason on the fatal line [F…].
+    _sign(
+        _COMMUNICATION,
+        _CONSEQUENCE,
+        b"watchdog hang",
+        r"\] Terminating the process after .*, due to \w+ watchdog hang",
+    ),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"watchdog got", r"\[F.*\] \w+'s watchdog got stuck for "),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"CCL error", r"\b[NH]CCL error in: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),

@@ -129,6 +129,10 @@ LINES = {
         COMMUNICATION,
         None,
     ),
+    "[F102 03:04:05.6 a.cpp:1497] [PG 0 Rank 0] Terminating the process after attempting to dump "
+    "debug info, due to ProcessGroupNCCL watchdog hang.": (COMMUNICATION, None),
+    "[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 5] ProcessGroupNCCL's watchdog got stuck for "
+    "600 seconds without making progress": (COMMUNICATION, None),
     "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:514, unhandled system error": (
         COMMUNICATION,
         None,
@@ -302,6 +306,12 @@ NO_ENDS = (
     "training ...",
     "n1:1:1 [0] NCCL INFO NET/IB : Got completion from peer with error 12",
     "n1:1:1 [0] NCCL INFO ncclRemoteError: x",
+    (
+        "[E102 03:04:05.6 a.cpp:1] [PG 0 Rank 0] monitor thread is disabled, but would have "
+        "terminated the process after attempting to dump debug info, due to ProcessGroupNCCL "
+        "watchdog hang."
+    ),
+    "[E102 03:04:05.6 a.cpp:1] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 480 seconds",
     "  TORCH_NCCL_ASYNC_ERROR_HANDLING=1 Watchdog thread started",
     "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678",
     OWN_END.removesuffix(" | max_memory_allocated_gib 0.402"),
