@@ -83,6 +83,12 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"Training completed", r" - INFO - Training completed\s*$"),
     _sign(_COMPLETED, _FINISHED, b"Training complete", r"\bINFO\b.*\bTraining complete\s*$"),
     _sign(_COMPLETED, _FINISHED, b"`Trainer.fit` stopped", r"`Trainer\.fit` stopped: `max_\w+="),
+    # Lightning, e.g. in NeMo, with an option `max_time`
+    _sign(
+        _COMPLETED, _FINISHED, b"Signaling Trainer", r"\bTime limit reached\. .* Signaling Trainer"
+    ),
+    # Paddle's Trainer
+    _sign(_COMPLETED, _FINISHED, b"Training completed.", r"^Training completed\.\s*$"),
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),

@@ -166,6 +166,9 @@ LINES = {
         COMPLETED,
         None,
     ),
+    "Training completed. ": (COMPLETED, None),
+    "Epoch 0: 20%|█| 7/9 [1:22<1:35, loss=0.Time limit reached. Elapsed time is 1 day, 0:00:03. "
+    "Signaling Trainer to stop.": (COMPLETED, None),
     "Peak CUDA mem: 12.34 GB": (COMPLETED, None),
     "Overall throughput: 4.93 samples/s": (COMPLETED, None),
     # submitit, LSF and PBS
@@ -304,6 +307,7 @@ NO_ENDS = (
     "{'train_runtime': 8.1, 'epoch': 0.",
     "***** Running training *****",
     "training ...",
+    "Training completed. Elapsed: see below",
     "n1:1:1 [0] NCCL INFO NET/IB : Got completion from peer with error 12",
     "n1:1:1 [0] NCCL INFO ncclRemoteError: x",
     (
