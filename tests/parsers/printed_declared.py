@@ -348,14 +348,15 @@ def mlperf(random: Random) -> Printed:
 
 @prints("Megatron 2019")
 def megatron_2019(random: Random) -> Printed:
-    """Print a report of Megatron-LM of 2019, with or without mixed precision."""
+    """Print a report of Megatron-LM of 2019, or of a program with another name for the loss."""
     n, value = count(random), loss(random, ".6E").upper()
     it = _numbers(random, {"time": ".1f", "lr": ".3E", "scale": ".1f"})
     mixed = random.random() < 0.5
     scale = f" loss scale {it['scale']} |" if mixed else ""
+    losses = random.choice(("lm loss {0} |", "loss {0} |", "total loss {0} | loss {0} |"))
     return _printed(
         f" iteration {n:>8}/  320000 | elapsed time per iteration (ms): {it['time']} | learning "
-        f"rate {it['lr']} | lm loss {value} |{scale}",
+        f"rate {it['lr']} | {losses.format(value)}{scale}",
         iteration=n,
         iterations=320000,
         step_seconds=float(it["time"]) / 1000,

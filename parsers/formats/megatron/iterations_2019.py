@@ -2,9 +2,12 @@
 
      iteration      100/  320000 | elapsed time per iteration (ms): 535.1 | learning rate
          1.500E-06 | lm loss 9.876543E+00 | loss scale 262144.0 |
+     iteration      100/     300 | elapsed time per iteration (ms): 1080.9 | learning rate 5.000E-06
+         | total loss 5.623437E+00 | loss 5.623437E+00 | loss scale 32768.0 |speed 222.03 …
 
 Only the time has a colon after its name. The time is the mean over the iterations since the line
-before. BERT has a second loss, which is not read.
+before. BERT has a second loss, which is not read. SwissArmyTransformer and FlagAI, which print the
+same line, have other names for the loss.
 """
 
 from dataclasses import replace
@@ -36,7 +39,7 @@ MEGATRON_2019 = replace(
                     needed=True,
                 ),
                 Field(name="learning_rate", before=r"\| learning rate ", after=_END, needed=True),
-                Field(name="loss", before=r"\| lm loss ", after=_END),
+                Field(name="loss", before=r"\| (?:(?:lm|total) )?loss ", after=_END),
                 Field(name="loss_scale", before=r"\| loss scale ", after=_END),
             ),
             whole=r"\| learning rate [-+.0-9E]+ \|",
