@@ -311,6 +311,15 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         ),
         {"iteration": 794, "loss": 3.09, "log_interval": 1},
     ),
+    "NeMo 1, with more values before the step": (
+        NEMO_1,
+        (
+            "Epoch 0:   5%|▍         | 3/62 [02:59<58:44,  0.02it/s, v_num=8-06, "
+            "reduced_train_loss=6.930, lr=2.73e-5, parameter_norm=1.95e+3, global_step=1.000, "
+            "consumed_samples=32.00, throughput=0.108]"
+        ),
+        {"iteration": 1, "loss": 6.93, "log_interval": 1},
+    ),
     "torchtune, progress bar": (
         TORCHTUNE_BAR,
         "1|25|Loss: 1.2621808052062988:  26%|██▌       | 26/101 [06:45<17:27, 13.96s/it]",

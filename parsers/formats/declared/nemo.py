@@ -32,7 +32,8 @@ NEMO_1 = line_format(
     Declaration(
         name="NeMo 1",
         anchors=(b"reduced_train_loss=",),
-        head=rf"\breduced_train_loss=(?=[^\s,]+, global_step=)\S+ global_step={ITERATION}\.0*(?=,)",
+        head=r"\breduced_train_loss=[^\s,]+, (?:[\w/ -]+=[^\s,\]]+, ){0,20}"
+        rf"global_step={ITERATION}\.0*(?=,)",
         fields=(
             Field(name="step_seconds", before=r", train_step_timing in s=", after=_IN_BAR),
             # A loss that is not a number is printed as `nan.0`.
