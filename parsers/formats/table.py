@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.declared.fairseq import FAIRSEQ, FAIRSEQ_JSON
 from parsers.formats.declared.fine_tuners import (
     LIBAI,
     LITGPT,
@@ -95,6 +96,8 @@ DECLARED: tuple[LogFormat, ...] = (
     MMENGINE,
     LIBAI,
     MLX,
+    FAIRSEQ,
+    FAIRSEQ_JSON,
     *JSON_LINES,
 )
 """Formats of one line for each report."""

@@ -92,6 +92,8 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
+    # fairseq
+    _sign(_COMPLETED, _FINISHED, b"done training in ", r"\bdone training in [0-9.]+ seconds"),
     # LiBai and other programs with detectron2's hooks
     _sign(
         _COMPLETED, _FINISHED, b"Total training time: ", r"\bTotal training time: \S+ \(\S+ on h"

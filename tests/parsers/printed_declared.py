@@ -187,6 +187,49 @@ def internevo(random: Random) -> Printed:
     )
 
 
+@prints("fairseq")
+def fairseq(random: Random) -> Printed:
+    """Print a report of fairseq as text, or in a progress bar."""
+    n, value = count(random), loss(random, ".3f")
+    it = _numbers(random, {"rate": ".1f", "lr": ".6g", "norm": ".3f"})
+    in_bar = random.random() < 0.5
+    place = "  2%|▏ | 12/282 [00:09<03:21,  1.34it/s, " if in_bar else "     12 / 282 "
+    return _printed(
+        f"2023-06-13 17:31:08 | INFO | train_inner | epoch 143:{place}loss={value}, nll_loss=1.2, "
+        f"ppl=8.86, wps={it['rate']}, ups=1.21, wpb=59997.9, bsz=2186.3, num_updates={n}, "
+        f"lr={it['lr']}, gnorm={it['norm']}, clip=0, loss_scale=128, train_wall=48, wall=97"
+        f"{']' * in_bar}",
+        iteration=n,
+        loss=float(value),
+        tokens_per_second=float(it["rate"]),
+        learning_rate=float(it["lr"]),
+        grad_norm=float(it["norm"]),
+        loss_scale=128.0,
+    )
+
+
+@prints("fairseq, JSON")
+def fairseq_json(random: Random) -> Printed:
+    """Print a report of metaseq, with memory, or the first one of fairseq, without a rate."""
+    n, value = count(random), loss(random, ".3f")
+    it = _numbers(random, {"rate": ".1f", "lr": ".6g", "norm": ".3f", "gib": ".1f"})
+    first = random.random() < 0.2
+    memory = "" if first else f'"cuda_gb_allocated": "{it["gib"]}", "cuda_gb_reserved": "41.1", '
+    return _printed(
+        '2022-11-11 14:05:27 | INFO | train_inner | {"epoch": 1, "actv_norm": "0.035", '
+        f'"loss": "{value}", "ppl": "60214.8", "wps": "{0 if first else it["rate"]}", "ups": '
+        f'"0.71", "wpb": "1.04858e+06", "bsz": "512", "num_updates": "{n}", "lr": "{it["lr"]}", '
+        f'"gnorm": "{it["norm"]}", "clip": "100", {memory}"wall": "73"}}',
+        iteration=n,
+        loss=float(value),
+        tokens_per_second=None if first else float(it["rate"]),
+        learning_rate=float(it["lr"]),
+        grad_norm=float(it["norm"]),
+        max_memory_allocated_gib=None if first else float(it["gib"]),
+        max_memory_reserved_gib=None if first else 41.1,
+    )
+
+
 @prints("XTuner")
 def xtuner(random: Random) -> Printed:
     """Print a report of XTuner of 2025, with a space after its last number."""

@@ -9,6 +9,7 @@ from statistics import fmean, median
 import pytest
 from reports import parse
 
+from parsers.formats.declared.fairseq import FAIRSEQ, FAIRSEQ_JSON
 from parsers.formats.declared.fine_tuners import LITGPT, LITGPT_2023
 from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.formats.declared.maxtext import MAXTEXT
@@ -429,6 +430,19 @@ NOTHING = {
         MLPERF,
         ':::MLLOG {"key": "tracked_stats", "value": {"train_st',
     ),
+    "a validation of fairseq": (
+        FAIRSEQ,
+        "epoch 001 | valid on 'valid' subset | loss 8.1 | wps 900 | wpb 42 | num_updates 600",
+    ),
+    "an epoch of fairseq as JSON": (
+        FAIRSEQ_JSON,
+        '{"epoch": 1, "train_loss": "3.1", "train_wps": "900", "train_num_updates": "600"}',
+    ),
+    "fairseq of 2018, without the update": (
+        FAIRSEQ,
+        "| epoch 010  2000 / 8223 loss=1.27 (1.50), wps=962, wpb=908, bsz=32, lr=0.001, clip=100%",
+    ),
+    "a torn line of fairseq": (FAIRSEQ, "loss=3.147, wps=72384.3, ups=1.21, num_updates=401"),
     "JSON of something else": (AUTOMODEL, '{"step": "a", "tps_per_gpu": 1.0}'),
 }
 

@@ -166,6 +166,10 @@ LINES = {
         COMPLETED,
         None,
     ),
+    "2022-10-18 04:41:48 | INFO | fairseq_cli.train | done training in 559.6 seconds": (
+        COMPLETED,
+        None,
+    ),
     "Training completed. ": (COMPLETED, None),
     "Epoch 0: 20%|█| 7/9 [1:22<1:35, loss=0.Time limit reached. Elapsed time is 1 day, 0:00:03. "
     "Signaling Trainer to stop.": (COMPLETED, None),
