@@ -115,6 +115,41 @@ LINES = {
             tokens_per_second_per_gpu=9640.7,
         ),
     ),
+    "Swiss AI and Pai": (
+        (
+            " iteration 3/50 | consumed tokens: 1.258B | elapsed time per iteration (ms): 13100.5 |"
+            f" eta: 0:00:00 | tokens/sec/gpu: 8000.5 | {COUNTS}"
+        ),
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            consumed_tokens=1258000000,
+            tokens_per_second_per_gpu=8000.5,
+        ),
+    ),
+    "Biren": (
+        f" iteration 3/50 | elapsed time per iteration (ms): 13100.5 | {COUNTS} TGS: 8000.50 |",
+        replace(FEW, step_seconds=13.1005, tokens_per_second_per_gpu=8000.5),
+    ),
+    "Iluvatar": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 500.0 | tokens per second: 8192.00"
+            f" | tokens per second per device: 1024.00 | {COUNTS}"
+        ),
+        replace(FEW, step_seconds=0.5, tokens_per_second=8192.0),
+    ),
+    "throughput in tokens and in FLOPs": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 13100.5 | throughput"
+            f" (token/sec/GPU): 8000.5 | flop throughput (TFLOP/sec/GPU): 412.3 | {COUNTS}"
+        ),
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            tokens_per_second_per_gpu=8000.5,
+            reported_tflops_per_gpu=412.3,
+        ),
+    ),
     "torchtitan in Primus": (
         (
             "iteration 3/50 | elapsed time per iteration (ms): 13100.5 | tokens per GPU"

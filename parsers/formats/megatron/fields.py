@@ -169,6 +169,11 @@ MEGATRON_FIELDS = _spelt(
         "compute per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", _current),  # Primus
         "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_gpu", measured),
         "tokens per gpu per second (tgs)": ("tokens_per_second_per_gpu", measured),
+        "tokens/sec/gpu": ("tokens_per_second_per_gpu", measured),  # Swiss AI, Pai
+        "TGS": ("tokens_per_second_per_gpu", measured),
+        "throughput (token/sec/GPU)": ("tokens_per_second_per_gpu", measured),
+        "flop throughput (TFLOP/sec/GPU)": ("reported_tflops_per_gpu", measured),
+        "tokens per second": ("tokens_per_second", measured),
         "tokens/s/GPU inst/harmonic mean": ("tokens_per_second_per_gpu", measured),
         "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_gpu", measured),
         "energy per GPU (J/iter/GPU)": ("energy_joules_per_gpu", measured),
