@@ -26,7 +26,7 @@ from parsers.formats.declared.nanogpt import (
     NANOGPT_MEMORY,
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
-from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL
 from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE, TORCHTUNE_BAR
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
@@ -81,6 +81,7 @@ DECLARED: tuple[LogFormat, ...] = (
     LITGPT,
     LITGPT_2023,
     PADDLE,
+    PADDLE_GPT,
     OLMO_CORE,
     COMPOSER,
     LLAMA2_C,

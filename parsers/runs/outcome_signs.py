@@ -87,8 +87,9 @@ SIGNS = (
     _sign(
         _COMPLETED, _FINISHED, b"Signaling Trainer", r"\bTime limit reached\. .* Signaling Trainer"
     ),
-    # Paddle's Trainer
+    # Paddle's Trainer, and its older scripts
     _sign(_COMPLETED, _FINISHED, b"Training completed.", r"^Training completed\.\s*$"),
+    _sign(_COMPLETED, _FINISHED, b"The training process", r"\] - The training process is complete"),
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),

@@ -230,6 +230,30 @@ def fairseq_json(random: Random) -> Printed:
     )
 
 
+@prints("Paddle GPT")
+def paddle_gpt(random: Random) -> Printed:
+    """Print a report of PaddleNLP's scripts for GPT, or of PaddleFleetX."""
+    n, rate, value = count(random), count(random), loss(random, ".9f")
+    it = _numbers(random, {"seconds": ".5f", "lr": ".5e"})
+    step = random.choice(
+        (
+            f"global step {n}, epoch: 1, batch: 19, ",
+            f"[train] epoch: 0, batch: {n}, ",
+            f"[train] epoch: [0/1], batch: [{n}/500000], ",
+        )
+    )
+    return _printed(
+        f"[2022-07-27 12:40:00,967] [    INFO] - {step}loss: {value}, avg_reader_cost: 0.00014 sec,"
+        f" avg_batch_cost: {it['seconds']} sec, speed: 7.51 step/s, ips_total: {rate} tokens/s, "
+        f"ips: 7691 tokens/s, learning rate: {it['lr']}",
+        iteration=n,
+        loss=float(value),
+        step_seconds=float(it["seconds"]),
+        tokens_per_second=float(rate),
+        learning_rate=float(it["lr"]),
+    )
+
+
 @prints("XTuner")
 def xtuner(random: Random) -> Printed:
     """Print a report of XTuner of 2025, with a space after its last number."""

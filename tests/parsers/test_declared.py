@@ -16,7 +16,7 @@ from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
-from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import VERL
 from parsers.formats.declared.scripts import TORCHTUNE_BAR
 from parsers.formats.declared.torchtitan import TORCHTITAN
@@ -429,6 +429,14 @@ NOTHING = {
     "JSON of MLPerf that is torn": (
         MLPERF,
         ':::MLLOG {"key": "tracked_stats", "value": {"train_st',
+    ),
+    "a batch of Paddle's second epoch": (
+        PADDLE_GPT,
+        "[train] epoch: 1, batch: 7, loss: 10.5, avg_batch_cost: 0.5 sec, speed: 1.96 step/s",
+    ),
+    "an evaluation of Paddle": (
+        PADDLE_GPT,
+        "[eval] epoch: 0, batch: 0, loss: 0.170368048, avg_eval_cost: 0.5 sec, speed: 0.29 step/s",
     ),
     "a validation of fairseq": (
         FAIRSEQ,

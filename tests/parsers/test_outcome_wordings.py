@@ -171,6 +171,7 @@ LINES = {
         None,
     ),
     "Training completed. ": (COMPLETED, None),
+    "[2022-11-25 23:31:05,459] [    INFO] - The training process is complete.": (COMPLETED, None),
     "Epoch 0: 20%|█| 7/9 [1:22<1:35, loss=0.Time limit reached. Elapsed time is 1 day, 0:00:03. "
     "Signaling Trainer to stop.": (COMPLETED, None),
     "Peak CUDA mem: 12.34 GB": (COMPLETED, None),

@@ -1,17 +1,26 @@
-"""Parse the line of PaddleNLP's and PaddleFormers' trainer.
+"""Parse the lines of PaddleNLP's and PaddleFormers' trainer, and of older scripts for GPT.
 
     [    INFO] - loss: 12.0635252, learning_rate: 2e-06, global_step: 1, current_memory_allocated:
         7.549170255661011, …, max_memory_reserved: 7.753237724304199, interval_runtime: 1.1518,
         interval_samples_per_second: 0.8682, interval_tokens_per_second_per_device: 889.0448, …
+    [    INFO] - global step 2, epoch: 0, batch: 1, loss: 11.054802895, avg_reader_cost: 0.00014
+        sec, avg_batch_cost: 0.13314 sec, speed: 7.51 step/s, ips_total: 61529 tokens/s, ips: 7691
+        tokens/s, learning rate: 8.33333e-09
+    [    INFO] - [train] epoch: 0, batch: 1, loss: 10.997043610, avg_batch_cost: 0.50907 sec, …
 
 `interval_runtime` is the time since the last report, in seconds, and memory is in GiB. Samples per
 second are of all devices; other rates are per device.
+
+The scripts for GPT, and PaddleFleetX, print means over the batches since the last report. The rate
+`ips_total` is of all devices. `ips` is not read: it is per device in some versions, per copy of the
+model in others, and of all devices in others.
 """
 
 from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
 
 # `progress_or_epoch` ends the line: a number at the end of a line is torn.
 _END = "(?=,)"
+_EXPONENT_END = r"(?=,)|(?<=e[-+][0-9]{2})(?=\s*$)"
 
 PADDLE = line_format(
     Declaration(
@@ -44,5 +53,22 @@ PADDLE = line_format(
             Field(name="max_memory_reserved_gib", before=r", max_memory_reserved: ", after=_END),
         ),
         whole=r", interval_runtime: [0-9.]+,",
+    )
+)
+
+PADDLE_GPT = line_format(
+    Declaration(
+        name="Paddle GPT",
+        anchors=(b" sec, speed: ",),
+        # Without a global step, the batches of the first epoch are the steps.
+        head=r"(?:global step:? |\[train\] epoch: (?:0|\[0/[0-9]+\]), batch: \[?)"
+        rf"{ITERATION}(?=[,/])(?:[^|]*?, +)?loss: ",
+        fields=(
+            Field(name="loss", before=r"(?<!\w)loss: ", after=_END, needed=True),
+            Field(name="step_seconds", before=r", avg_batch_cost: ", after=" sec,", needed=True),
+            Field(name="tokens_per_second", before=r", ips_total: ", after=" tokens/s"),
+            Field(name="learning_rate", before=r", learning rate: ", after=_EXPONENT_END),
+        ),
+        whole=r" sec, speed: [0-9]+\.[0-9]+ step/s",
     )
 )
