@@ -1,4 +1,4 @@
-"""Parse ColossalAI's Chat benchmark: sizes of its models, throughput, peak memory.
+"""Parse ColossalAI's benchmarks: Chat's (sizes of models, throughput, peak memory), and examples.
 
     Actor: 118.68 M                                     and lines for its three other models
     Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678          up to 0.2.8
@@ -7,6 +7,8 @@
     Train 512 samples, throughput: 9.87 samples/s, TFLOPS per GPU: 5.68
     Overall throughput: 4.93 samples/s
     Peak CUDA mem: 12.34 GB
+    Throughput: 12.75 samples/sec, TFLOPS per GPU by Megatron: 52.31, TFLOPS per GPU: 49.82
+    Max CUDA memory usage: 40123.45 MB                  both from the examples of language models
 
 These facts are from callbacks/performance_evaluator.py and the benchmark's scripts:
 
@@ -18,6 +20,9 @@ These facts are from callbacks/performance_evaluator.py and the benchmark's scri
 * M is 2**20. A size has two decimals, so 118.68 M means 124,445,000 parameters, with an
   error of at most 5,243.
 * A GB is 2**30 bytes, and the peak is of the first rank's allocator.
+
+The examples of language models time the steps after some warm-up steps. Their throughput is of all
+GPUs, and a MB is 2**20 bytes. Of their two TFLOPS, the first is read.
 
 In a record of a throughput, `phase` is the kind of work: make_experience, learn or overall.
 These names are the same for old and new lines. In a record of a model's size, `phase` is
@@ -45,6 +50,11 @@ _GLOBAL = re.compile(
 )
 _OVERALL = re.compile(rf"Overall throughput: (?P<samples>{_HUNDREDTHS}) samples/s(?![\w/])")
 _PEAK = re.compile(rf"Peak CUDA mem: (?P<gib>{_HUNDREDTHS}) GB(?!\w)")
+_EXAMPLE = re.compile(
+    rf"Throughput: (?P<samples>{_HUNDREDTHS}) samples/sec, TFLOPS per GPU by Megatron: "
+    rf"(?P<tflops>{_HUNDREDTHS})"
+)
+_EXAMPLE_PEAK = re.compile(rf"Max CUDA memory usage: (?P<mib>{_HUNDREDTHS}) MB(?!\w)")
 _PHASES = {
     "Making experience": "make_experience",
     "Generate": "make_experience",
@@ -80,6 +90,19 @@ def _totals(offset: int, line: str) -> Iterator[RunTotals]:
         yield RunTotals(max_memory_allocated_gib=float(match["gib"]), offset=offset)
 
 
+def _parse_example(offset: int, line: str) -> Iterator[RunTotals]:
+    for part in line_parts(line):
+        for match in _EXAMPLE.finditer(part):
+            yield RunTotals(
+                samples_per_second=float(match["samples"]),
+                tflops_per_gpu=float(match["tflops"]),
+                offset=offset,
+            )
+        for match in _EXAMPLE_PEAK.finditer(part):
+            gib = float(match["mib"]) / 1024
+            yield RunTotals(max_memory_allocated_gib=gib, offset=offset)
+
+
 def _parse_models(offset: int, text: str) -> Iterator[RunTotals]:
     seen = set()
     for match in _MODEL.finditer(text):
@@ -99,6 +122,13 @@ COLOSSALAI_THROUGHPUT = LogFormat(
     report=re.compile(
         r"(?:Making experience|Learning) throughput: |(?:Generate|Train) [0-9]+ samples, through"
     ),
+)
+
+COLOSSALAI_EXAMPLES = LogFormat(
+    name="ColossalAI examples",
+    anchors=(b" TFLOPS per GPU by Megatron: ", b"Max CUDA memory usage: "),
+    parse=_parse_example,
+    report=re.compile(r"TFLOPS per GPU by Megatron: [0-9]"),
 )
 
 # Each of the four models has a line, the actor first.

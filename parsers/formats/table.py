@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.colossalai import COLOSSALAI_EXAMPLES, COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.declared.fairseq import FAIRSEQ, FAIRSEQ_JSON
 from parsers.formats.declared.fine_tuners import (
     LIBAI,
@@ -119,6 +119,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     HF_TRAINER_METRICS,
     TRAINER_STATE,
     COLOSSALAI_THROUGHPUT,
+    COLOSSALAI_EXAMPLES,
     ONEFLOW_STEP,
     ONEFLOW_TABLE,
     *DECLARED,
@@ -157,6 +158,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
         r"(?:Making experience|Learning|Overall) throughput: [0-9]"
         r"|(?:Generate|Train) [0-9]+ samples, throughput: [0-9]|Peak CUDA mem: [0-9]",
     ),
+    COLOSSALAI_EXAMPLES,
     _reported_as(ONEFLOW_STEP, r"\bstep: [0-9]+, loss: |micro_batches=[0-9]"),
     ONEFLOW_TABLE,
     _reported_as(ONEFLOW_MEMORY, r"gp[tu][0-9]+ max memory|max device[0-9]+ memory"),

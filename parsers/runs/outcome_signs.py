@@ -110,6 +110,9 @@ SIGNS = (
     ),
     _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
     _sign(_COMPLETED, _FINISHED, b" throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
+    _sign(
+        _COMPLETED, _FINISHED, b"by Megatron: ", r"samples/sec, TFLOPS per GPU by Megatron: [0-9]"
+    ),
     _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} out of memory\. Tried to allocate"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} (?:driver )?[Ee]rror: out of memory"),

@@ -584,6 +584,16 @@ def colossalai(random: Random) -> Printed:
     )
 
 
+@prints("ColossalAI examples")
+def colossalai_examples(random: Random) -> Printed:
+    """Print the result of one of ColossalAI's examples of language models."""
+    samples, flops = number(random, ".2f"), number(random, ".2f")
+    return Printed(
+        f"Throughput: {samples} samples/sec, TFLOPS per GPU by Megatron: {flops}, TFLOPS per GPU: ",
+        (RunTotals(samples_per_second=float(samples), tflops_per_gpu=float(flops), offset=0),),
+    )
+
+
 @prints("ColossalAI Chat, sizes of models")
 def colossalai_models(random: Random) -> Printed:
     """Print the sizes of three of ColossalAI's four models."""

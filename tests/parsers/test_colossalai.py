@@ -3,7 +3,11 @@
 import pytest
 from reports import cases, parse
 
-from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.colossalai import (
+    COLOSSALAI_EXAMPLES,
+    COLOSSALAI_MODELS,
+    COLOSSALAI_THROUGHPUT,
+)
 from parsers.records import Record, RunTotals
 
 MAKE = "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678"
@@ -98,3 +102,29 @@ def test_the_size_of_a_model_is_in_powers_of_1024(
     The line of the actor comes first; the lines of the other models directly follow.
     """
     assert parse(COLOSSALAI_MODELS, "\n".join(lines)) == records
+
+
+EXAMPLE = "Throughput: 12.75 samples/sec, TFLOPS per GPU by Megatron: 52.31, TFLOPS per GPU: 49.82"
+
+
+@cases(
+    {
+        "throughput": (
+            EXAMPLE,
+            [RunTotals(samples_per_second=12.75, tflops_per_gpu=52.31, offset=7)],
+        ),
+        "memory": (
+            "Max CUDA memory usage: 40123.50 MB",
+            [RunTotals(max_memory_allocated_gib=40123.5 / 1024, offset=7)],
+        ),
+    },
+    (
+        "# " + EXAMPLE,
+        EXAMPLE[:62],
+        EXAMPLE.replace("12.75", "12.7"),
+        "Max CUDA memory usage: 3.50 GB",
+    ),
+)
+def test_the_examples_of_language_models_print_one_result(text: str, records: list[Record]) -> None:
+    """The result of an example of a language model: throughput of all GPUs, TFLOPs, peak memory."""
+    assert parse(COLOSSALAI_EXAMPLES, text) == records

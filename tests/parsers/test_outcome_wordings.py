@@ -176,6 +176,10 @@ LINES = {
     "Signaling Trainer to stop.": (COMPLETED, None),
     "Peak CUDA mem: 12.34 GB": (COMPLETED, None),
     "Overall throughput: 4.93 samples/s": (COMPLETED, None),
+    "Throughput: 1.75 samples/sec, TFLOPS per GPU by Megatron: 5.25, TFLOPS per GPU: 4.50": (
+        COMPLETED,
+        None,
+    ),
     # submitit, LSF and PBS
     "submitit WARNING (2026-01-02 03:04) - Caught signal SIGHUP on n1: this job is preempted.": (
         PREEMPTED,
