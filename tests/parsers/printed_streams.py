@@ -4,6 +4,7 @@ The module `printed` explains what these functions return.
 """
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -140,6 +141,22 @@ def verl_metrics(random: Random) -> Printed:
             offset=0,
         ),
     )
+
+
+@prints("NeMo's dllogger")
+def nemo_dllogger(random: Random) -> Printed:
+    """Print a line that NeMo writes with NVIDIA's dllogger: JSON after a mark."""
+    n, seconds = count(random), _rate(random)
+    printed = _object(
+        {
+            "elapsedtime": "1750.205571",
+            "type": "LOG",
+            "step": n,
+            "data": {"reduced_train_loss": 10.5, "train_step_timing in s": seconds, "epoch": 0},
+        },
+        Step(iteration=n, step_seconds=seconds, loss=10.5, log_interval=1, offset=0),
+    )
+    return replace(printed, text=f"DLLL {printed.text}")
 
 
 @prints("Hugging Face Trainer, reports")

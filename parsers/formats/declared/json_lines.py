@@ -13,6 +13,8 @@
         ms-swift's logging.jsonl
     {"step": 1, "data": {"perf/throughput": 3283.3, "timing_s/step": 48.7, …}}
         verl's file logger
+    DLLL {"timestamp": …, "type": "LOG", "step": 16, "data": {"train_step_timing in s": 92.28, …}}
+        NeMo with NVIDIA's dllogger
 
 LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their own (`hf_keys`).
 """
@@ -32,7 +34,8 @@ from parsers.records import RunTotals, Step
 from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
 
-_OBJECT = re.compile(rf"{LABELS}\s*(?P<object>\{{.*\}})\s*$")
+_BEFORE = rf"{LABELS}\s*(?:DLLL )?"
+_OBJECT = re.compile(rf"{_BEFORE}(?P<object>\{{.*\}})\s*$")
 # Fields that may be nan or inf.
 _ANY_NUMBER = frozenset({"loss", "grad_norm"})
 
@@ -168,7 +171,7 @@ class _ObjectReader:
 
 def _format(declared: JsonLines) -> LogFormat:
     keys = "|".join(re.escape(key) for key in declared.keys)
-    looks = rf"{LABELS}\s*\{{.*(?:{keys})"
+    looks = rf"{_BEFORE}\{{.*(?:{keys})"
     if declared.only:
         looks = r"(?!)"  # Most such objects are events.
     reader = _ObjectReader(declared)
@@ -268,6 +271,21 @@ VERL_METRICS = _format(
     )
 )
 
+NEMO_DLLOGGER = _format(
+    JsonLines(
+        name="NeMo's dllogger",
+        keys=('"train_step_timing in s"',),
+        inner="data",
+        fields={
+            "train_step_timing in s": ("step_seconds", 1.0),
+            "reduced_train_loss": ("loss", 1.0),
+            "grad_norm": ("grad_norm", 1.0),
+            "lr": ("learning_rate", 1.0),
+        },
+        log_interval=1,
+    )
+)
+
 JSON_LINES = (
     AUTOMODEL,
     TORCHTITAN_METRICS,
@@ -275,5 +293,6 @@ JSON_LINES = (
     LLAMA_FACTORY,
     SWIFT,
     VERL_METRICS,
+    NEMO_DLLOGGER,
 )
 """Formats of metrics as JSON."""
