@@ -326,6 +326,21 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "1|25|Loss: 1.2621808052062988:  26%|██▌       | 26/101 [06:45<17:27, 13.96s/it]",
         {"iteration": 25, "loss": 1.2621808052062988},
     ),
+    "PaddleFleetX": (
+        PADDLE_GPT,
+        (
+            "[    INFO] - [train] epoch: [0/1], batch: [20/500000], loss: 10.5, avg_batch_cost: "
+            "0.50000 sec, speed: 2.00 step/s, ips_total: 16384 tokens/s, ips: 2048 tokens/s, "
+            "learning rate: 4.16667e-08, found_inf: 0"
+        ),
+        {
+            "iteration": 20,
+            "loss": 10.5,
+            "step_seconds": 0.5,
+            "tokens_per_second": 16384.0,
+            "learning_rate": 4.16667e-08,
+        },
+    ),
     "Paddle, ten steps an interval": (
         PADDLE,
         (
