@@ -40,7 +40,7 @@ from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
 from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
 from parsers.formats.megatron.iterations_2019 import MEGATRON_2019
-from parsers.formats.megatron.memory import MEGATRON_MEMORY
+from parsers.formats.megatron.memory import BRIDGE_MEMORY, MEGATRON_MEMORY
 from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
 from parsers.formats.nvidia_smi import (
     NVIDIA_SMI_CSV,
@@ -138,6 +138,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     ),
     NANOTRON,
     MEGATRON_MEMORY,
+    BRIDGE_MEMORY,
     NANOGPT_MEMORY,
     LITGPT_MEMORY,
     TIMERS,

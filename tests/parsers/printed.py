@@ -272,6 +272,31 @@ def memory(random: Random) -> Printed:
     )
 
 
+@prints("Megatron-Bridge memory")
+def bridge_memory(random: Random) -> Printed:
+    """Print a rank's report of the memory of its allocator, as Megatron-Bridge does."""
+    rank, n = random.randrange(4096), count(random)
+    now, peak = random.randrange(10**5) / 1000, random.randrange(10**5) / 100
+    return Printed(
+        f"[Rank {rank}] (after {n} iterations) memory (GB) | mem-allocated-gigabytes: {now} | "
+        f"mem-active-gigabytes: 9.5 | mem-reserved-gigabytes: {now} | mem-max-allocated-gigabytes: "
+        f"{peak} | mem-max-active-gigabytes: 9.5 | mem-max-reserved-gigabytes: {peak} | "
+        "mem-alloc-retires: 0 | mem-allocated-count: 571",
+        (
+            Usage(
+                source=UsageSource.TORCH,
+                iteration=n,
+                rank=rank,
+                memory_allocated_gib=now * 1e9 / 2**30,
+                max_memory_allocated_gib=peak * 1e9 / 2**30,
+                memory_reserved_gib=now * 1e9 / 2**30,
+                max_memory_reserved_gib=peak * 1e9 / 2**30,
+                offset=0,
+            ),
+        ),
+    )
+
+
 def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
     """Return random times of the timers with these names, as printed text and as a record.
 

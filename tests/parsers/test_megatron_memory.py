@@ -2,7 +2,7 @@
 
 from reports import cases, parse
 
-from parsers.formats.megatron.memory import MEGATRON_MEMORY
+from parsers.formats.megatron.memory import BRIDGE_MEMORY, MEGATRON_MEMORY
 from parsers.records import Usage, UsageSource
 
 
@@ -88,3 +88,29 @@ def test_mb_are_powers_of_two() -> None:
     assert isinstance(record, Usage)
     assert record.max_memory_reserved_gib is not None
     assert record.max_memory_reserved_gib * 2**30 == 26716 * 2**20
+
+
+BRIDGE = "[Rank 0] (after 1 iterations) memory (GB) | mem-alloc-retires: 0 | mem-{}: 80.5 | x: 1"
+PEAK = Usage(
+    source=UsageSource.TORCH,
+    iteration=1,
+    rank=0,
+    max_memory_reserved_gib=80.5e9 / 2**30,
+    offset=7,
+)
+
+
+@cases(
+    {
+        "one number": (BRIDGE.format("max-reserved-gigabytes"), [PEAK]),
+        "glued": (BRIDGE.format("max-reserved-gigabytes")[:-4] * 2, [PEAK, PEAK]),
+    },
+    (
+        BRIDGE.format("max-active-gigabytes"),
+        BRIDGE.format("max-reserved-gigabytes").removesuffix(" | x: 1"),
+        "# " + BRIDGE.format("max-reserved-gigabytes"),
+    ),
+)
+def test_megatron_bridge_prints_numbers_of_10_9_bytes(text: str, records: list[Usage]) -> None:
+    """Each number of Megatron-Bridge has a name; numbers that may be torn are left out."""
+    assert parse(BRIDGE_MEMORY, text) == records

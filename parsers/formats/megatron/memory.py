@@ -5,12 +5,15 @@ line may contain several reports. "MB" is 2**20 bytes. Up to core 0.15, each num
 count of bytes divided by 2**20; since 0.16 it is rounded to two decimals. If the last number of a
 line has neither form, the line was torn. Versions without pipeline parallelism (Megatron up to
 1.1.5, gpt-neox) print only the report of the first rank, without the rank's number.
+
+Megatron-Bridge prints names of its own. Its GB are 10**9 bytes, with five digits. A number without
+a bar after it may be torn, and is not read.
 """
 
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, line_parts
+from parsers.fields import COUNT, NUMBER, line_parts
 from parsers.records import Usage, UsageSource
 from parsers.scan.reader import LogFormat
 
@@ -65,6 +68,44 @@ def _optional(count: str | None) -> int | None:
     return None if count is None else int(count)
 
 
+# [Rank 0] (after 1 iterations) memory (GB) | mem-allocated-gigabytes: 51.072 | …
+#     | mem-max-reserved-gigabytes: 216.89 | mem-alloc-retires: 0 | mem-allocated-count: 571
+_BRIDGE = re.compile(
+    rf"\[Rank (?P<rank>{COUNT})\] \(after (?P<iteration>{COUNT}) iterations\) memory \(GB\) \|"
+    r"(?P<fields>(?: [\w-]+: [0-9.e-]+ \|)+)"
+)
+_BRIDGE_FIELD = re.compile(
+    r" mem-(?P<name>allocated|max-allocated|reserved|max-reserved)-gigabytes:"
+    rf" (?P<gigabytes>{NUMBER}) \|"
+)
+_BRIDGE_NAMES = {
+    "allocated": "memory_allocated_gib",
+    "max-allocated": "max_memory_allocated_gib",
+    "reserved": "memory_reserved_gib",
+    "max-reserved": "max_memory_reserved_gib",
+}
+
+
+def _parse_bridge(offset: int, line: str) -> Iterator[Usage]:
+    for part in line_parts(line):
+        for report in _BRIDGE.finditer(part):
+            values = {
+                _BRIDGE_NAMES[field["name"]]: float(field["gigabytes"]) * 1e9 / 2**30
+                for field in _BRIDGE_FIELD.finditer(report["fields"])
+            }
+            if values:
+                yield Usage(
+                    source=UsageSource.TORCH,
+                    iteration=int(report["iteration"]),
+                    rank=int(report["rank"]),
+                    offset=offset,
+                    **values,
+                )
+
+
 MEGATRON_MEMORY = LogFormat(
     name="Megatron memory", anchors=(b"memory (MB) | allocated: ",), parse=_parse
+)
+BRIDGE_MEMORY = LogFormat(
+    name="Megatron-Bridge memory", anchors=(b"memory (GB) | ",), parse=_parse_bridge
 )
