@@ -89,6 +89,31 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
     assert step.max_memory_allocated_gib == pytest.approx(2.048e9 / 2**30)
 
 
+def test_early_olmo_prints_no_epoch() -> None:
+    """The line with the step may lack the epoch, as in OLMo's logs of early 2024."""
+    run = run_of(
+        "[2024-04-18 19:06:17] INFO     [olmo.train:816, rank=0] [step=75/900]",
+        "    train/CrossEntropyLoss=7.417",
+        "    throughput/device/tokens_per_second=9,407",
+        "[2024-04-18 19:10:41] INFO     [olmo.train:820, rank=0] saved",
+    )
+    (step,) = run.steps
+    assert (step.iteration, step.iterations, step.loss) == (75, 900, 7.417)
+    assert step.tokens_per_second_per_gpu == 9407.0
+
+
+@pytest.mark.parametrize(("printed", "tokens"), [("52,428,800", 52428800), ("1.049B", None)])
+def test_a_rounded_count_of_olmo_core_is_absent(printed: str, tokens: int | None) -> None:
+    """A count with a letter is rounded and is not read; a count without a letter is exact."""
+    run = run_of(
+        f"2026-06-22 19:07:45.001 {LOGGER} [step=2/3,epoch=1]",
+        f"    throughput/total tokens={printed}",
+        "    train/CE loss=10.50",
+        "2026-06-22 19:07:46.001 n1:0 olmo_core.train.trainer:764 INFO saved",
+    )
+    assert [step.consumed_tokens for step in run.steps] == [tokens]
+
+
 def test_composer_counts_batches_of_an_epoch_apart() -> None:
     """A report of Composer that counts the batches of an epoch, not of the run, gives no step.
 
@@ -104,6 +129,21 @@ def test_composer_counts_batches_of_an_epoch_apart() -> None:
     )
     (step,) = run.steps
     assert (step.iteration, step.iterations, step.loss, step.reported_mfu) == (2, 9, 2.5, 0.4321)
+
+
+@pytest.mark.parametrize(
+    "head", ["[epoch=2][batch=3/40]:", "[epoch=1][batch=3]:", "[token=4096/65536]:"]
+)
+def test_composer_prints_the_number_of_earlier_batches(head: str) -> None:
+    """If the head does not contain the step, the step is one more than `time/batch`."""
+    run = run_of(
+        head,
+        "\t Train time/batch: 42",
+        "\t Train loss/train/total: 2.5000",
+        "\t Train lr-DecoupledAdamW/group0: 0.0001",
+    )
+    (step,) = run.steps
+    assert (step.iteration, step.iterations, step.loss) == (43, None, 2.5)
 
 
 AXOLOTL = {

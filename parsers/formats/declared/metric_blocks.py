@@ -7,6 +7,7 @@
         throughput/device/MFU=41.23
         train/CE loss=2.345
     [batch=366/48000]:                                                Composer and llm-foundry
+         Train time/batch: 365
          Train time/token: 382730240
          Train memory/peak_reserved_mem: 51.3280
          Train loss/train/total: 10.3750
@@ -18,14 +19,15 @@ per second and device of this step, and `(actual avg)` is the mean since the sec
 `MFU` is in percent of the GPU's peak; for a GPU that the program does not know, it uses
 the peak of an A100. Peaks of memory are of this step. The `active` memory is allocated, or
 freed but still in use. Numbers have commas between thousands. A large number ends with a
-letter: B is 10**9, T is 10**12, P is 10**15 and E is 10**18. OLMo, the predecessor of
-OLMo-core, prints other names of metrics. Its tokens/s are the mean of a window of steps,
+letter: B is 10**9, T is 10**12, P is 10**15 and E is 10**18. A number with a letter is
+rounded, so it is not read as a count. OLMo, the predecessor of OLMo-core, prints other
+names of metrics, and until 2024 no epoch. Its tokens/s are the mean of a window of steps,
 and its memory is in 10**6 bytes.
 
 Composer: rates are means of a window of batches, and memory is in 10**9 bytes. If the
-length of the training is given in epochs, the line is e.g. `[epoch=0][batch=3/40]:`. It
-counts batches from the start of the epoch. Such a line is not read, because its count is
-not the step of the training.
+length of the training is not given in batches, the line is e.g. `[token=4096/65536]:`, or
+`[epoch=1][batch=3/40]:`, which counts batches from the start of the epoch. The step of the
+training is then one more than `time/batch`, the number of batches before this one.
 """
 
 import math
@@ -41,7 +43,8 @@ from parsers.scan.reader import NEVER, LogFormat
 
 _SUFFIXES = {"": 1.0, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _ANY_NUMBER = frozenset({"loss", "grad_norm"})
-_COUNTS = frozenset({"consumed_samples", "consumed_tokens"})
+_EARLIER = "earlier_steps"
+_COUNTS = frozenset({"consumed_samples", "consumed_tokens", _EARLIER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +52,13 @@ class MetricBlocks:
     """A format with a line for each metric, below a line with the step.
 
     name: the name that users see.
-    anchor: a byte string in each line with a step.
+    anchors: byte strings; each line with a step contains at least one.
     fields: for each metric, the field of Step and the divisor that converts the metric's value
-    to the field's unit.
+    to the field's unit. `earlier_steps` is not a field: it is the number of steps before this one.
 
     The other members are regular expressions:
-    head: the end of the line with a step, with the groups `step` and `steps`.
+    head: the end of the line with a step, with the groups `step` and `steps`. They may be empty if
+    a metric contains the number of earlier steps.
     metric: a line with a metric, with the groups `name` and `rest`.
     value: matches the group `rest` if its number is whole, with the groups `value` and
     `suffix`.
@@ -64,7 +68,7 @@ class MetricBlocks:
     """
 
     name: str
-    anchor: bytes
+    anchors: tuple[bytes, ...]
     head: re.Pattern[str]
     metric: re.Pattern[str]
     value: re.Pattern[str]
@@ -92,11 +96,15 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
         # OLMo-core prints FLOPs with a letter, e.g. T; a number without the letter is torn.
         if name == "reported_tflops_per_gpu" and value < 1e9:
             continue
+        if name in _COUNTS and printed["suffix"]:
+            continue
         if math.isfinite(value) or name in _ANY_NUMBER:
             found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
-    if found:
+    earlier = found.pop(_EARLIER, None)
+    step = begun["step"] or (None if earlier is None else earlier + 1)
+    if found and step is not None:
         yield Step(
-            iteration=int(begun["step"]),
+            iteration=int(step),
             iterations=int(begun["steps"]) if begun["steps"] else None,
             offset=offset,
             **found,
@@ -106,7 +114,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
 def _format(declared: MetricBlocks) -> LogFormat:
     return LogFormat(
         name=declared.name,
-        anchors=(declared.anchor,),
+        anchors=declared.anchors,
         parse=partial(_parse, declared),
         following=64,
         # A line without metrics below it shows only progress.
@@ -117,10 +125,10 @@ def _format(declared: MetricBlocks) -> LogFormat:
 OLMO_CORE = _format(
     MetricBlocks(
         name="OLMo-core",
-        anchor=b"[step=",
+        anchors=(b"[step=",),
         head=re.compile(
-            rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?),epoch={COUNT}"
-            r"(?:,eta=[^\]\s]*)?\]\s*$"
+            rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?)(?:,epoch={COUNT}"
+            r"(?:,eta=[^\]\s]*)?)?\]\s*$"
         ),
         metric=re.compile(LABELS + r"\s{4,}(?P<name>[\w/ ().%*-]{1,80})=(?P<rest>.*)"),
         # How many digits a number has follows from its size, which shows whether it is whole.
@@ -140,6 +148,7 @@ OLMO_CORE = _format(
             "optim/LR (group 0)": ("learning_rate", 1.0),
             "optim/learning_rate_group0": ("learning_rate", 1.0),
             "throughput/total_tokens": ("consumed_tokens", 1.0),
+            "throughput/total tokens": ("consumed_tokens", 1.0),
             "throughput/device/tokens_per_second": ("tokens_per_second_per_gpu", 1.0),
             "throughput/device/TPS": ("tokens_per_second_per_gpu", 1.0),
             "throughput/device/MFU": ("reported_mfu", 100.0),
@@ -154,13 +163,18 @@ OLMO_CORE = _format(
 COMPOSER = _format(
     MetricBlocks(
         name="Composer",
-        anchor=b"[batch=",
-        head=re.compile(rf"(?<![0-9]\])\[batch=(?P<step>{COUNT})/(?P<steps>{COUNT})\]:\s*$"),
+        anchors=(b"[batch=", b"[token=", b"[sample=", b"[iteration=", b"[second="),
+        head=re.compile(
+            rf"(?:(?<![0-9]\])\[batch=(?P<step>{COUNT})/(?P<steps>{COUNT})\]"
+            rf"|\[epoch={COUNT}\]\[batch={COUNT}(?:/{COUNT})?\]"
+            rf"|\[(?:token|sample|iteration|second)={COUNT}/{COUNT}\]):\s*$"
+        ),
         metric=re.compile(LABELS + r"\s+Train (?P<name>[\w/-]{1,80}): (?P<rest>.*)"),
         value=re.compile(rf"(?P<value>-?[0-9]{{1,30}}\.[0-9]{{4}}|nan|inf|{COUNT})(?P<suffix>)"),
         unsure=re.compile(r"[0-9]+"),
         fields={
             "loss/train/total": ("loss", 1.0),
+            "time/batch": (_EARLIER, 1.0),
             "time/token": ("consumed_tokens", 1.0),
             "time/sample": ("consumed_samples", 1.0),
             "memory/peak_allocated_mem": ("max_memory_allocated_gib", 2**30 / 1e9),
