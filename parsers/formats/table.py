@@ -19,6 +19,7 @@ from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
+    BUILD_NANOGPT,
     LLM_C,
     MODDED_NANOGPT,
     NANOCHAT,
@@ -76,6 +77,7 @@ DECLARED: tuple[LogFormat, ...] = (
     MLPERF,
     NANOGPT,
     LLM_C,
+    BUILD_NANOGPT,
     NANOCHAT,
     MODDED_NANOGPT,
     LITGPT,

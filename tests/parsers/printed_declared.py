@@ -133,6 +133,43 @@ def llm_c(random: Random) -> Printed:
     )
 
 
+@prints("llm.c")
+def llm_c_of_pytorch(random: Random) -> Printed:
+    """Print a report of llm.c's program for PyTorch."""
+    n, of, rate = count(random), count(random), count(random, 10**8)
+    value, milliseconds = loss(random, ".6f"), number(random, ".2f")
+    return _printed(
+        f"step {n:4}/{of} | train loss {value} | norm 2.3100 | lr 6.60e-05 | "
+        f"({milliseconds} ms | {rate} tok/s)",
+        iteration=n,
+        iterations=of,
+        log_interval=1,
+        loss=float(value),
+        grad_norm=2.31,
+        learning_rate=6.6e-05,
+        step_seconds=float(milliseconds) / 1000,
+        tokens_per_second=float(rate),
+    )
+
+
+@prints("build-nanogpt")
+def build_nanogpt(random: Random) -> Printed:
+    """Print a report of build-nanogpt."""
+    n, value = count(random), loss(random, ".6f")
+    milliseconds, rate = number(random, ".2f"), number(random, ".2f")
+    return _printed(
+        f"step {n:5} | loss: {value} | lr 6.6000e-05 | norm: 2.3100 | dt: {milliseconds}ms | "
+        f"tok/sec: {rate}",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        grad_norm=2.31,
+        learning_rate=6.6e-05,
+        step_seconds=float(milliseconds) / 1000,
+        tokens_per_second=float(rate),
+    )
+
+
 @prints("llama2.c")
 def llama2_c(random: Random) -> Printed:
     """Print a report of llama2.c, with its MFU."""
@@ -588,12 +625,13 @@ def litgpt_peak(random: Random) -> Printed:
 
 @prints("litgpt of 2023, by micro-batch")
 def litgpt_of_2023(random: Random) -> Printed:
-    """Print a report of litgpt of 2023, in one of its two forms."""
+    """Print a report of litgpt of 2023 or of lit-llama, in one of their forms."""
     n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
     text = random.choice(
         (
             f"iter {n} step 1: loss {value}, iter time: {milliseconds}ms (optimizer.step)",
             f"iter {n} | step 1: loss {value}, iter time: {milliseconds} ms",
+            f"iter {n}: loss {value}, time: {milliseconds}ms, speed: - toks/s/device",
         )
     )
     seconds = float(milliseconds) / 1000

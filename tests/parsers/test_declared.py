@@ -14,7 +14,13 @@ from parsers.formats.declared.fine_tuners import LITGPT, LITGPT_2023
 from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
-from parsers.formats.declared.nanogpt import LLM_C, MODDED_NANOGPT, NANOCHAT, NANOGPT
+from parsers.formats.declared.nanogpt import (
+    BUILD_NANOGPT,
+    LLM_C,
+    MODDED_NANOGPT,
+    NANOCHAT,
+    NANOGPT,
+)
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import VERL
@@ -296,6 +302,55 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "iter 4810 | step 601: loss 0.2745, iter time: 131.68 ms",
         {"iteration": 4810, "loss": 0.2745, "step_seconds": 0.13168, "log_interval": 1},
     ),
+    "lit-llama": (
+        LITGPT_2023,
+        "iter 2: loss 3.3320, time: 765.52ms, speed: 2675 toks/s/device",
+        {
+            "iteration": 2,
+            "loss": 3.332,
+            "step_seconds": 0.76552,
+            "tokens_per_second_per_gpu": 2675.0,
+            "log_interval": 1,
+        },
+    ),
+    "lit-llama, while it accumulates gradients": (
+        LITGPT_2023,
+        "iter 2: loss 3.3320, time: 765.52ms, speed: - toks/s/device",
+        {"iteration": 2, "loss": 3.332, "step_seconds": 0.76552, "log_interval": 1},
+    ),
+    "llm.c, its program for PyTorch": (
+        LLM_C,
+        (
+            "step   12/9536 | train loss 7.012300 | norm 2.3100 | lr 6.60e-05 | "
+            "(301.20 ms | 174012 tok/s)"
+        ),
+        {
+            "iteration": 12,
+            "iterations": 9536,
+            "loss": 7.0123,
+            "grad_norm": 2.31,
+            "learning_rate": 6.6e-05,
+            "step_seconds": 0.3012,
+            "tokens_per_second": 174012.0,
+            "log_interval": 1,
+        },
+    ),
+    "build-nanogpt": (
+        BUILD_NANOGPT,
+        (
+            "step    12 | loss: 7.012300 | lr 6.6000e-05 | norm: 2.3100 | dt: 301.20ms | "
+            "tok/sec: 174012.21"
+        ),
+        {
+            "iteration": 12,
+            "loss": 7.0123,
+            "grad_norm": 2.31,
+            "learning_rate": 6.6e-05,
+            "step_seconds": 0.3012,
+            "tokens_per_second": 174012.21,
+            "log_interval": 1,
+        },
+    ),
     "NeMo 1": (
         NEMO_1,
         (
@@ -432,6 +487,14 @@ NOTHING = {
             "step    1/74 | loss 10.9 (+nanz)| norm 1.0 (+nanz)| lr 0.00e+00 | 301.20 ms | "
             "53.2% bf16 MFU | 1740"
         ),
+    ),
+    "a torn line of llm.c's program for PyTorch": (
+        LLM_C,
+        "step   12/9536 | train loss 7.012300 | norm 2.3100 | lr 6.60e-05 | (301.20 ms | 174012 t",
+    ),
+    "a torn line of build-nanogpt": (
+        BUILD_NANOGPT,
+        "step    12 | loss: 7.0 | lr 6.6000e-05 | norm: 2.3100 | dt: 301.20ms | tok/sec: 174012.2",
     ),
     "a torn line of nanochat": (
         NANOCHAT,

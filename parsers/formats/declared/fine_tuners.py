@@ -24,9 +24,10 @@ it. These facts are from the programs' sources:
 * MLX prints iterations per second with three digits, which is too coarse for a step time.
   Its memory is in 10**9 or 2**30 bytes, depending on the version. So the iterations per
   second and the memory are not read.
-* litgpt times one micro-batch. `(step)` marks a micro-batch after which the weights are
-  updated. After the training it prints the peak of allocated memory in 10**9 bytes. Programs
-  that generate text print the same line for reserved memory, but without a training time.
+* litgpt and lit-llama time one micro-batch. `(step)` marks a micro-batch after which the
+  weights are updated. After the training litgpt prints the peak of allocated memory in 10**9
+  bytes. Programs that generate text print the same line for reserved memory, but without a
+  training time.
 """
 
 import re
@@ -156,22 +157,28 @@ LITGPT = line_format(
 
 # iter 2 step 1: loss 3.3320, iter time: 765.52ms (optimizer.step)                     of 2023
 # iter 4810 | step 601: loss 0.2745, iter time: 131.68 ms
+# iter 2: loss 3.3320, time: 765.52ms, speed: 2675 toks/s/device                     lit-llama
 LITGPT_2023 = line_format(
     Declaration(
         name="litgpt of 2023, by micro-batch",
-        anchors=(b", iter time: ",),
-        head=rf"(?<!\w)iter {ITERATION}(?: \|)? step [0-9]+: loss ",
+        anchors=(b", iter time: ", b", time: "),
+        head=rf"(?<!\w)iter {ITERATION}(?:(?: \|)? step [0-9]+)?: loss ",
         fields=(
             Field(name="loss", before=r": loss ", after=r"(?=, )", needed=True),
             Field(
                 name="step_seconds",
-                before=r", iter time: ",
+                before=r", (?:iter )?time: ",
                 after=" ?ms",
                 scale=MILLISECONDS,
                 needed=True,
             ),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"ms, speed: ",
+                after=" toks/s/device",
+            ),
         ),
-        whole=r", iter time: [0-9]+\.[0-9]{2} ?ms",
+        whole=r", (?:iter )?time: [0-9]+\.[0-9]{2} ?ms",
         log_interval=1,
     )
 )

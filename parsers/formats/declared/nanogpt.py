@@ -1,8 +1,10 @@
-"""Parse the lines of small GPT trainings: nanoGPT, llm.c, nanochat and modded-nanogpt.
+"""Parse the lines of small GPT trainings: nanoGPT, build-nanogpt, llm.c, nanochat, modded-nanogpt.
 
     iter 10: loss 3.2202, time 893.76ms, mfu 16.68%
     step   77/19560 | loss 7.012300 (-0.52z)| norm 2.3100 (+0.11z)| lr 6.60e-05 | 301.20 ms |
         53.2% bf16 MFU | 174012 tok/s
+    step   12/19560 | train loss 7.012300 | norm 2.3100 | lr 6.60e-05 | (301.20 ms | 174012 tok/s)
+    step    12 | loss: 7.012300 | lr 6.60e-05 | norm: 2.3100 | dt: 301.20ms | tok/sec: 174012.21
     step 00200/35280 (0.57%) | loss: 5.147944 | lrm: 1.00 | dt: 558.89ms | tok/sec: 58,679 |
         bf16_mfu: 0.00
     step:1390/1390 train_time:80605ms step_avg:57.99ms
@@ -12,7 +14,8 @@
   Its MFU is a running mean, which is negative before the fifth iteration; older versions
   do not print an MFU.
 * llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over
-  all ranks.
+  all ranks. Its program for PyTorch, in the third example, prints the rate of each step.
+* build-nanogpt is the program of the fourth example. Its rate is of all ranks.
 * nanochat's rate is of all ranks. Its MFU is 0 on a device that it does not know.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
@@ -55,15 +58,15 @@ NANOGPT = line_format(
 LLM_C = line_format(
     Declaration(
         name="llm.c",
-        anchors=(b"bf16 MFU | ",),
-        head=rf"(?<!\w)step +{ITERATION}/{ITERATIONS} \| loss ",
+        anchors=(b"bf16 MFU | ", b" ms | "),
+        head=rf"(?<!\w)step +{ITERATION}/{ITERATIONS} \| (?:train )?loss ",
         fields=(
-            Field(name="loss", before=r"\| loss +", after=r"(?= \()", needed=True),
-            Field(name="grad_norm", before=r"\| norm +", after=r"(?= \()"),
+            Field(name="loss", before=r"\| (?:train )?loss +", after=r"(?= [(|])", needed=True),
+            Field(name="grad_norm", before=r"\| norm +", after=r"(?= [(|])"),
             Field(name="learning_rate", before=r"\| lr ", after=r"(?= \|)"),
             Field(
                 name="step_seconds",
-                before=r"\| ",
+                before=r"\| \(?",
                 after=r"(?= ms \|)",
                 scale=MILLISECONDS,
                 needed=True,
@@ -74,9 +77,9 @@ LLM_C = line_format(
                 after="(?=% bf16 MFU)",
                 scale=PERCENT,
             ),
-            Field(name="tokens_per_second", before=r"(?<=MFU) \| ", after=" tok/s"),
+            Field(name="tokens_per_second", before=r"(?:(?<=MFU)|(?<= ms)) \| ", after=" tok/s"),
         ),
-        whole=r" MFU \| [0-9]+ tok/s",
+        whole=r" (?:MFU|ms) \| [0-9]+ tok/s",
         log_interval=1,
     )
 )
@@ -104,6 +107,29 @@ NANOCHAT = line_format(
             ),
         ),
         whole=r"\| (?:bf16_)?mfu: [0-9]+\.[0-9]{2}(?![0-9])",
+        log_interval=1,
+    )
+)
+
+BUILD_NANOGPT = line_format(
+    Declaration(
+        name="build-nanogpt",
+        anchors=(b"tok/sec: ",),
+        head=rf"(?<!\w)step +{ITERATION} \| loss: ",
+        fields=(
+            Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True),
+            Field(name="learning_rate", before=r"\| lr:? ", after=r"(?= \|)"),
+            Field(name="grad_norm", before=r"\| norm: ", after=r"(?= \|)"),
+            Field(
+                name="step_seconds",
+                before=r"\| dt: ",
+                after=r"ms(?= \|)",
+                scale=MILLISECONDS,
+                needed=True,
+            ),
+            Field(name="tokens_per_second", before=r"\| tok/sec: ", needed=True),
+        ),
+        whole=r"\| tok/sec: [0-9]+\.[0-9]{2}(?![0-9])",
         log_interval=1,
     )
 )
