@@ -553,6 +553,19 @@ def slime(random: Random) -> Printed:
 
 
 @prints("OpenRLHF")
+def openrlhf_without_times(random: Random) -> Printed:
+    """Print a report of an older release of OpenRLHF, without times."""
+    n, value, rate = count(random), loss(random, ".15g"), number(random, ".15g")
+    return _printed(
+        f"Global step {n}: {{'policy_loss': {value}, 'actor_lr': {rate}, 'reward': 0.4499}}",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        learning_rate=float(rate),
+    )
+
+
+@prints("OpenRLHF")
 def openrlhf(random: Random) -> Printed:
     """Print a report of OpenRLHF, with or without a sparkles symbol before its text."""
     n, value = count(random), loss(random, ".15g")

@@ -24,7 +24,7 @@ from parsers.formats.declared.nanogpt import (
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import VERL
-from parsers.formats.declared.scripts import TORCHTUNE_BAR
+from parsers.formats.declared.scripts import TORCHTUNE, TORCHTUNE_BAR
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
@@ -375,6 +375,21 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "consumed_samples=32.00, throughput=0.108]"
         ),
         {"iteration": 1, "loss": 6.93, "log_interval": 1},
+    ),
+    "torchtune, without the space at the end of the line": (
+        TORCHTUNE,
+        "Step 3 | loss:1.1732845306396484 lr:2e-05 tokens_per_second_per_gpu:655.9372371931469",
+        {
+            "iteration": 3,
+            "loss": 1.1732845306396484,
+            "learning_rate": 2e-05,
+            "tokens_per_second_per_gpu": 655.9372371931469,
+        },
+    ),
+    "torchtune, torn": (
+        TORCHTUNE,
+        "Step 3 | loss:1.1732845306396484 lr:2e-05 tokens_per_second_per_gpu:655.93",
+        {"iteration": 3, "loss": 1.1732845306396484, "learning_rate": 2e-05},
     ),
     "torchtune, progress bar": (
         TORCHTUNE_BAR,

@@ -21,7 +21,7 @@ optimizer steps. The printed TFLOPs and tokens/s are only of the training, so th
 read.
 
 OpenRLHF prints a dictionary per step, in which `timing/step_total` is the time of
-generation and training together, in seconds:
+generation and training together, in seconds. Older releases print no times:
 
     Global step 1: {'reward': 0.4499, 'policy_loss': -2.37e-07, 'actor_grad_norm': 5.4978, …,
         'timing/generation': 2.97, 'timing/step_total': 12.19}
@@ -31,7 +31,7 @@ from parsers.formats.declared.declaration import ITERATION, Declaration, Field, 
 
 _END = r"(?= - |\s*$)"
 # The end of a value in a dictionary.
-_NEXT = r"(?=[,}])"
+_NEXT = r"(?=, '|\})"
 
 VERL = line_format(
     Declaration(
@@ -79,15 +79,15 @@ SLIME = line_format(
 OPENRLHF = line_format(
     Declaration(
         name="OpenRLHF",
-        anchors=(b"'timing/step_total': ",),
+        anchors=(b"'timing/step_total': ", b"'policy_loss': "),
         head=rf"(?<!\w)Global step {ITERATION}: \{{",
         fields=(
-            Field(name="step_seconds", before="'timing/step_total': ", after=_NEXT, needed=True),
+            Field(name="step_seconds", before="'timing/step_total': ", after=_NEXT),
             Field(name="loss", before="'policy_loss': ", after=_NEXT),
             Field(name="grad_norm", before="'actor_grad_norm': ", after=_NEXT),
             Field(name="learning_rate", before="'actor_lr': ", after=_NEXT),
         ),
-        whole=r"'timing/step_total': [^,}]+[,}]",
+        whole=r"'(?:timing/step_total|policy_loss)': [^,}]+[,}]",
         log_interval=1,
     )
 )

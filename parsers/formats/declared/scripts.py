@@ -46,6 +46,10 @@ LLAMA2_C = line_format(
     )
 )
 
+# An editor or a website may have removed the space at the end of a line. A number of so many
+# digits is not torn, or torn only after all digits that matter.
+_SPACE_OR_ALL_DIGITS = r"(?= |(?<=[0-9.]{14})\s*$)"
+
 TORCHTUNE = line_format(
     Declaration(
         name="torchtune",
@@ -57,9 +61,9 @@ TORCHTUNE = line_format(
             Field(
                 name="tokens_per_second_per_gpu",
                 before=r" tokens_per_second_per_gpu:",
-                after=r"(?= )",
+                after=_SPACE_OR_ALL_DIGITS,
             ),
-            Field(name="grad_norm", before=r" grad_norm:", after=r"(?= )"),
+            Field(name="grad_norm", before=r" grad_norm:", after=_SPACE_OR_ALL_DIGITS),
         ),
         whole=r" lr:\S+ ",
     )
