@@ -77,7 +77,7 @@ _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole tra
 SIGNS = (
     _sign(_NAN, _FINISHED, b"'train_runtime': ", _RESULT + r"'train_loss': '?nan[^{}]*\}"),
     _sign(_COMPLETED, _FINISHED, b"'train_runtime': ", _RESULT + r"\}"),
-    _sign(_COMPLETED, _FINISHED, b'"train_runtime": ', r'^\s{6}"train_runtime": [0-9.]+,$'),
+    _sign(_COMPLETED, _FINISHED, b'"train_runtime": ', r'^\s{4,6}"train_runtime": [0-9.]+,$'),
     _sign(_COMPLETED, _FINISHED, b"***** train metrics *****", r"\*{5} train metrics \*{5}\s*$"),
     _sign(_COMPLETED, _FINISHED, b"[after training is done]", r"\[after training is done\]"),
     _sign(_COMPLETED, _FINISHED, b"Training completed", r" - INFO - Training completed\s*$"),
@@ -190,6 +190,13 @@ SIGNS = (
     _sign(_CANCELLED, _END, _CANCELLED_BY_SLURM, CANCELLED_AT, _CONSEQUENCE, _EXIT),
     _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
     _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
+    _sign(
+        _KILLED,
+        _END,
+        b" crashed with exit",
+        r"\bRank [0-9]+ crashed with exit code -9(?![0-9])",
+        _EXIT,
+    ),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
     _sign(_KILLED, _END, _BASH, rf"{_PROCESS}Killed\b", _EXIT),
     _sign(_KILLED, _END, b"Killed", r"^Killed\s*$", _EXIT),
@@ -227,6 +234,8 @@ SIGNS = (
     ),
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
     _sign(_ERROR, _END, b"__main__' module", r"can't find '__main__' module in '"),
+    # OLMo logs an exception with this line; the traceback may be missing.
+    _sign(_ERROR, _END, b"Uncaught ", r"\bCRITICAL\b.*\bUncaught \w+: "),
     # Python prints these errors of the program's own file without a traceback.
     _sign(_ERROR, _END, b"SyntaxError: ", r"^SyntaxError: \S"),
     _sign(_ERROR, _END, b"IndentationError: ", r"^IndentationError: \S"),
@@ -242,6 +251,7 @@ SIGNS = (
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),
     _sign(_ERROR, _EXIT, b"Exit code ", r"\bLAUNCH INFO .* Exit code -?[1-9]"),
+    _sign(_ERROR, _EXIT, b" crashed with exit", r"\bRank [0-9]+ crashed with exit code -?[1-9]"),
     _sign(_ERROR, _EXIT, b"ssh exited", r"^pdsh@\S+: .*: ssh exited with exit code [1-9]"),
     _sign(_ERROR, _EXIT, _MPIRUN, r"noticed that process rank [0-9]+ with PID [0-9]+ on node "),
     _sign(

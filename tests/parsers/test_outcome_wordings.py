@@ -266,6 +266,12 @@ LINES = {
     "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Hangup (signal 1)": (ERROR, None),
     "pdsh@login1: n2: ssh exited with exit code 1": (ERROR, None),
     "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
+    "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
+    "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
+    "[2026-01-02 03:04:05] CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: generator "
+    "thread data thread 3 failed": (ERROR, None),
+    "2026-01-02 03:04:05.123 n1:0 olmo_core.utils:158 CRITICAL Uncaught OutOfMemoryError: CUDA "
+    "out of memory. Tried to allocate 2.00 GiB. GPU 0 has": (GPU, 2.0),
     "srun: error: Application launch failed: Communication connection failure": (ERROR, None),
     "run.sh: line 7: 430069 Illegal instruction     (core dumped) python train.py": (ERROR, None),
     "Fatal Python error: Aborted": (ERROR, None),
