@@ -14,6 +14,7 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
 * TRL counts tokens as `num_tokens`. Its `step_time` lacks the update of the weights, so it
   is not read.
 * Liger's callback: peaks of memory in MiB since the start. It calls them MB.
+* optimum-habana: the peak of allocated memory since the start.
 * With `include_num_input_tokens_seen`, the Trainer itself prints `train_runtime`: the seconds
   since the start of the launch.
 
@@ -37,6 +38,7 @@ _NUMBERS: Mapping[str, str] = {
     "vram_allocated": "max_memory_allocated_gib",
     "vram_reserved": "max_memory_reserved_gib",
     "memory(GiB)": "max_memory_reserved_gib",
+    "max_memory_allocated (GB)": "max_memory_allocated_gib",  # Habana's GB are 2**30 bytes
     "tokens/train_per_sec_per_gpu": "tokens_per_second_per_gpu",
     "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
 }

@@ -51,7 +51,7 @@ from parsers.formats.nvidia_smi import (
 )
 from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 from parsers.formats.settings import SETTINGS
-from parsers.formats.trainer_state import TRAINER_STATE, TRAINER_STATE_SETTINGS
+from parsers.formats.trainer_state import TRAINER_RESULT, TRAINER_STATE, TRAINER_STATE_SETTINGS
 from parsers.scan.reader import AnyFormat, LogFormat
 
 
@@ -120,6 +120,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     HF_TRAINER_REPORTS,
     HF_TRAINER_METRICS,
     TRAINER_STATE,
+    TRAINER_RESULT,
     COLOSSALAI_THROUGHPUT,
     COLOSSALAI_EXAMPLES,
     ONEFLOW_STEP,
@@ -171,6 +172,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NVIDIA_SMI_MEMORY_CSV,
     NVIDIA_SMI_DMON,
     TRAINER_STATE,
+    TRAINER_RESULT,
     *DECLARED,
     *_CONFIGURATION,
 )

@@ -1,4 +1,6 @@
-"""Parse `trainer_state.json`, in which Hugging Face's Trainer keeps all its reports.
+"""Parse `trainer_state.json` and `train_results.json` of Hugging Face's Trainer.
+
+The Trainer keeps all its reports in `trainer_state.json`:
 
     "log_history": [
       {
@@ -8,6 +10,9 @@
         "loss": 2.2788,
         "step": 10
       },
+
+Its example scripts write the result of the training to `train_results.json`, and together
+with other results to `all_results.json`. The keys of such a file are indented by four spaces.
 
 These facts are from trainer_callback.py of transformers 4.40 to 5.23:
 
@@ -23,28 +28,35 @@ import re
 from collections.abc import Iterator
 
 from parsers.fields import LABELS, finite_json, json_float, parse_json
-from parsers.formats.declared.json_lines import count_of, trainer_result
+from parsers.formats.declared.json_lines import Json, count_of, trainer_result
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import RunTotals, Setting, Step
 from parsers.scan.reader import NEVER, LogFormat
 
 _FOLLOWING = 120
-_END = re.compile(LABELS + r"\s{4}\},?\s*$")
-_ROW = re.compile(LABELS + r'\s{6}(?P<row>".*)')
+_ENDS = {6: re.compile(LABELS + r"\s{4}\},?\s*$"), 4: re.compile(LABELS + r"\}\s*$")}
+_ROWS = {spaces: re.compile(rf'{LABELS}\s{{{spaces}}}(?P<row>".*)') for spaces in _ENDS}
+
+
+def _object(text: str, spaces: int) -> Json | None:
+    """Return the JSON object that contains the rows of `text`; None if it is cut off.
+
+    spaces: the number of spaces before each row.
+    """
+    rows = []
+    for line in text.split("\n"):
+        if _ENDS[spaces].match(line):
+            values = parse_json("{" + "\n".join(rows) + "}")
+            return values if isinstance(values, dict) else None
+        if not (row := _ROWS[spaces].match(line)):
+            return None
+        rows.append(row["row"])
+    return None
 
 
 def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
-    rows = []
-    for line in text.split("\n"):
-        if _END.match(line):
-            break
-        if not (row := _ROW.match(line)):
-            return
-        rows.append(row["row"])
-    else:
-        return  # the file, or the object, is cut off
-    values = parse_json("{" + "\n".join(rows) + "}")
-    if not isinstance(values, dict):
+    values = _object(text, 6)
+    if values is None:
         return
     step, loss = count_of(values.get("step")), json_float(values.get("loss"))
     if step is not None and loss is not None:
@@ -67,6 +79,12 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
         yield result
 
 
+def _parse_result(offset: int, text: str) -> Iterator[RunTotals]:
+    values = _object(text, 4)
+    if values is not None and (result := trainer_result(values, offset)) is not None:
+        yield result
+
+
 _MAX_STEPS = re.compile(LABELS + r'  "max_steps": (?P<steps>[1-9][0-9]{0,17}),$')
 
 
@@ -81,6 +99,13 @@ TRAINER_STATE = LogFormat(
     parse=_parse,
     following=_FOLLOWING,
     # Evaluations are such objects, too.
+    report=NEVER,
+)
+TRAINER_RESULT = LogFormat(
+    name="Hugging Face Trainer, result in train_results.json",
+    anchors=(b'    "train_loss": ',),
+    parse=_parse_result,
+    following=_FOLLOWING,
     report=NEVER,
 )
 TRAINER_STATE_SETTINGS = LogFormat(

@@ -210,6 +210,29 @@ def trainer_state(random: Random) -> Printed:
     return Printed(text, records, alone=True)
 
 
+@prints("Hugging Face Trainer, result in train_results.json")
+def train_results(random: Random) -> Printed:
+    """Print the file in which the example scripts of Hugging Face keep the result of a training."""
+    seconds, samples, steps, value = (_rate(random) for _ in range(4))
+    values = {
+        "epoch": 3.0,
+        "total_flos": 1e16,
+        "train_loss": value,
+        "train_runtime": seconds,
+        "train_samples": 1000,
+        "train_samples_per_second": samples,
+        "train_steps_per_second": steps,
+    }
+    total = RunTotals(
+        train_seconds=seconds,
+        samples_per_second=samples,
+        steps_per_second=steps,
+        mean_loss=value,
+        offset=0,
+    )
+    return Printed(json.dumps(values, indent=4), (total,), alone=True)
+
+
 @prints("Hugging Face Trainer, settings in trainer_state.json")
 def max_steps(random: Random) -> Printed:
     """Print the line with the number of steps that Hugging Face's Trainer plans."""

@@ -165,6 +165,13 @@ AXOLOTL = {
         ),
         (1234.5, 20.25, 24.5),
     ),
+    "optimum-habana": (
+        (
+            "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.01, 'memory_allocated (GB)': 3.75, "
+            "'max_memory_allocated (GB)': 20.25, 'total_memory_available (GB)': 94.62}"
+        ),
+        (None, 20.25, None),
+    ),
     "LLaMA-Factory": (
         "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.01, 'throughput': 1234.5}",
         (None, None, None),
@@ -326,6 +333,17 @@ def test_a_trainer_state_is_read_as_a_log() -> None:
     (total,) = run.totals
     assert (total.train_seconds, total.samples_per_second) == (50.0, 6.4)
     assert run.config == {"train_iters": "20"}
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.COMPLETED
+
+
+@pytest.mark.parametrize("more", [{}, {"eval_loss": 2.5, "train_samples": 320}])
+def test_train_results_are_the_result_of_a_run(more: dict[str, Any]) -> None:
+    """The files train_results.json and all_results.json give the final result, and no steps."""
+    run = run_of(json.dumps(RESULT | more, indent=4, sort_keys=True))
+    assert not run.steps
+    (total,) = run.totals
+    assert (total.train_seconds, total.samples_per_second, total.mean_loss) == (50.0, 6.4, 2.25)
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.COMPLETED
 
