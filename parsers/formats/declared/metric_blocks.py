@@ -128,7 +128,7 @@ OLMO_CORE = _format(
         anchors=(b"[step=",),
         head=re.compile(
             rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?)(?:,epoch={COUNT}"
-            r"(?:,eta=[^\]\s]*)?)?\]\s*$"
+            r"(?:,eta=[^\]]*)?)?\]\s*$"
         ),
         metric=re.compile(LABELS + r"\s{4,}(?P<name>[\w/ ().%*-]{1,80})=(?P<rest>.*)"),
         # How many digits a number has follows from its size, which shows whether it is whole.

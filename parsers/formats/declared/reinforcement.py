@@ -7,8 +7,9 @@ verl prints dozens of `key:value` per step, joined by ` - `:
 
 A step includes generation, scoring and training. Throughput is in tokens per second and
 GPU. The MFU is read from `perf/mfu/actor` (`mfu/actor` in older versions), the training of
-the actor. The MFU of `actor_infer`, the actor's forward passes, is not read. A validation
-before the training has `step:0` and no times.
+the actor. The MFU of `actor_infer`, the actor's forward passes, is not read. Since 2026 the
+peaks of memory are `actor/perf/max_memory_…`. A validation before the training has `step:0`
+and no times.
 
 slime, and the program `miles` with the same code, print a dictionary of seconds per
 rollout:
@@ -48,12 +49,12 @@ VERL = line_format(
             ),
             Field(
                 name="max_memory_allocated_gib",
-                before=r" - perf/max_memory_allocated_gb:",
+                before=r" - (?:actor/)?perf/max_memory_allocated_gb:",
                 after=_END,
             ),
             Field(
                 name="max_memory_reserved_gib",
-                before=r" - perf/max_memory_reserved_gb:",
+                before=r" - (?:actor/)?perf/max_memory_reserved_gb:",
                 after=_END,
             ),
             Field(name="learning_rate", before=r" - actor/lr:", after=_END),
