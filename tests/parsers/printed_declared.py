@@ -603,7 +603,26 @@ def automodel_console(random: Random) -> Printed:
     )
 
 
-@prints("modded-nanogpt, peak memory")
+@prints("nanochat and modded-nanogpt, peak memory")
+def nanochat_peak(random: Random) -> Printed:
+    """Print the line with the peak memory of nanochat, or of autoresearch."""
+    mebibytes, short = number(random, ".2f"), number(random, ".1f")
+    text = f"Peak memory usage: {mebibytes}MiB"
+    if random.random() < 0.5:
+        mebibytes, text = short, f"peak_vram_mb:     {short}"
+    return Printed(
+        text,
+        (
+            Usage(
+                source=UsageSource.TORCH,
+                max_memory_allocated_gib=float(mebibytes) / 1024,
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("nanochat and modded-nanogpt, peak memory")
 def nanogpt_peak(random: Random) -> Printed:
     """Print modded-nanogpt's line with the peak memory in MiB."""
     allocated, reserved = count(random), count(random)
@@ -638,17 +657,31 @@ def litgpt_peak(random: Random) -> Printed:
 
 @prints("litgpt of 2023, by micro-batch")
 def litgpt_of_2023(random: Random) -> Printed:
-    """Print a report of litgpt of 2023 or of lit-llama, in one of their forms."""
+    """Print a report of litgpt of 2023, in one of its two forms."""
     n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
     text = random.choice(
         (
             f"iter {n} step 1: loss {value}, iter time: {milliseconds}ms (optimizer.step)",
             f"iter {n} | step 1: loss {value}, iter time: {milliseconds} ms",
-            f"iter {n}: loss {value}, time: {milliseconds}ms, speed: - toks/s/device",
         )
     )
     seconds = float(milliseconds) / 1000
     return _printed(text, iteration=n, log_interval=1, loss=float(value), step_seconds=seconds)
+
+
+@prints("litgpt of 2023, by micro-batch")
+def lit_llama(random: Random) -> Printed:
+    """Print a report of lit-llama, with or without its speed."""
+    n, value, milliseconds = count(random), loss(random, ".4f"), number(random, ".2f")
+    rate = random.choice([None, count(random, 10**5)])
+    return _printed(
+        f"iter {n}: loss {value}, time: {milliseconds}ms, speed: {rate or '-'} toks/s/device",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(milliseconds) / 1000,
+        tokens_per_second_per_gpu=None if rate is None else float(rate),
+    )
 
 
 @prints("NeMo 1")

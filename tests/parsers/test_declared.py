@@ -230,6 +230,22 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
+    "verl of 2026, with the memory of the actor": (
+        VERL,
+        (
+            "(TaskRunner pid=1) step:3 - perf/mfu/actor_infer:0.0 - actor/loss:0.04 - "
+            "actor/perf/max_memory_allocated_gb:24.5 - actor/perf/max_memory_reserved_gb:27.6 - "
+            "perf/mfu/actor:0.0 - timing_s/step:48.7 - perf/throughput:3283.3"
+        ),
+        {
+            "iteration": 3,
+            "max_memory_allocated_gib": 24.5,
+            "max_memory_reserved_gib": 27.6,
+            "step_seconds": 48.7,
+            "tokens_per_second_per_gpu": 3283.3,
+            "log_interval": 1,
+        },
+    ),
     "verl of 2025": (
         VERL,
         "(main_task pid=1) step:1 - actor/lr:0.000 - mfu/actor:0.322 - timing_s/step:215.1 - a:1",
@@ -332,6 +348,21 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "learning_rate": 6.6e-05,
             "step_seconds": 0.3012,
             "tokens_per_second": 174012.0,
+            "log_interval": 1,
+        },
+    ),
+    "autoresearch": (
+        NANOCHAT,
+        (
+            "step 00012 (1.2%) | loss: 5.147944 | lrm: 1.00 | dt: 312ms | tok/sec: 1,679,832 | "
+            "mfu: 51.8% | epoch: 1 | remaining: 280s    "
+        ),
+        {
+            "iteration": 12,
+            "loss": 5.147944,
+            "step_seconds": 0.312,
+            "tokens_per_second": 1679832.0,
+            "reported_mfu": 0.518,
             "log_interval": 1,
         },
     ),

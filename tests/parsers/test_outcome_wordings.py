@@ -266,6 +266,8 @@ LINES = {
     "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Hangup (signal 1)": (ERROR, None),
     "pdsh@login1: n2: ssh exited with exit code 1": (ERROR, None),
     "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
+    "Total training time: 99.00m": (COMPLETED, None),
+    "peak_vram_mb:     45060.2": (COMPLETED, None),
     "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
     "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
     "[2026-01-02 03:04:05] CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: generator "

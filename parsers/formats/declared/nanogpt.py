@@ -16,7 +16,10 @@
 * llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over
   all ranks. Its program for PyTorch, in the third example, prints the rate of each step.
 * build-nanogpt is the program of the fourth example. Its rate is of all ranks.
-* nanochat's rate is of all ranks. Its MFU is 0 on a device that it does not know.
+* nanochat numbers steps from 0. autoresearch, which is made from it, writes all steps on one
+  line, with carriage returns. At the end, both print the peak of allocated memory
+  and the time of the training. The rate is of all ranks. The MFU is 0 on a device
+  that the program does not know.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
   report a validation.
@@ -87,7 +90,7 @@ LLM_C = line_format(
 NANOCHAT = line_format(
     Declaration(
         name="nanochat",
-        anchors=(b"tok/sec: ",),
+        anchors=(b"| lrm: ",),
         head=rf"(?<!\w)step {ITERATION}(?:/{ITERATIONS})? \([0-9.]+%\) \| loss: ",
         fields=(
             Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True),
@@ -101,12 +104,12 @@ NANOCHAT = line_format(
             Field(name="tokens_per_second", before=r"\| tok/sec: ", after=r"(?= \|)", needed=True),
             Field(
                 name="reported_mfu",
-                before=r"\| (?:bf16_)?mfu: (?!0\.00(?![0-9]))",
-                after=r"(?=\s|$)",
+                before=r"\| (?:bf16_)?mfu: (?!0\.00?(?![0-9]))",
+                after=r"(?=%|\s|$)",
                 scale=PERCENT,
             ),
         ),
-        whole=r"\| (?:bf16_)?mfu: [0-9]+\.[0-9]{2}(?![0-9])",
+        whole=r"\| (?:bf16_)?mfu: (?:[0-9]+\.[0-9]{2}(?![0-9])|[0-9]+\.[0-9]%)",
         log_interval=1,
     )
 )
@@ -114,7 +117,7 @@ NANOCHAT = line_format(
 BUILD_NANOGPT = line_format(
     Declaration(
         name="build-nanogpt",
-        anchors=(b"tok/sec: ",),
+        anchors=(b"| norm: ",),
         head=rf"(?<!\w)step +{ITERATION} \| loss: ",
         fields=(
             Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True),
@@ -152,9 +155,13 @@ MODDED_NANOGPT = line_format(
 )
 
 # peak memory consumption: 30908 MiB                                                of 2024
+# Peak memory usage: 30908.12MiB                                                    nanochat
+# peak_vram_mb:     45060.2                                                         autoresearch
 _PEAK = re.compile(
-    rf"(?<!\w)peak memory (?:allocated|consumption): (?P<mib>{COUNT}) MiB"
-    rf"(?: reserved: (?P<reserved>{COUNT}) MiB)?(?!\w)"
+    rf"(?<!\w)(?:peak memory (?:allocated|consumption): (?P<mib>{COUNT}) MiB"
+    rf"(?: reserved: (?P<reserved>{COUNT}) MiB)?"
+    r"|(?:Peak memory usage: (?=[0-9]+\.[0-9]{2}MiB)|peak_vram_mb: +(?=[0-9]+\.[0-9]\s*$))"
+    r"(?P<usage>[0-9]{1,9}\.[0-9]{1,2})(?:MiB)?)(?!\w)"
 )
 
 
@@ -164,15 +171,17 @@ def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
             reserved = match["reserved"]
             yield Usage(
                 source=UsageSource.TORCH,
-                max_memory_allocated_gib=int(match["mib"]) / 1024,
+                max_memory_allocated_gib=float(match["mib"] or match["usage"]) / 1024,
                 max_memory_reserved_gib=None if reserved is None else int(reserved) / 1024,
                 offset=offset,
             )
 
 
 NANOGPT_MEMORY = LogFormat(
-    name="modded-nanogpt, peak memory",
-    anchors=(b"peak memory ",),
+    name="nanochat and modded-nanogpt, peak memory",
+    anchors=(b"peak memory ", b"Peak memory usage: ", b"peak_vram_mb: "),
     parse=_parse_memory,
-    report=re.compile(r"(?<!\w)peak memory (?:allocated|consumption): [0-9]"),
+    report=re.compile(
+        r"(?<!\w)[Pp]eak(?: memory |_)(?:allocated|consumption|usage|vram_mb): +[0-9]"
+    ),
 )
