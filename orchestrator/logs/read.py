@@ -10,6 +10,7 @@ from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import recorded_reading
 from parsers.fields import whole
+from parsers.formats.declared.json_lines import MAXTEXT_METRICS
 from parsers.formats.declared.maxtext import MAXTEXT, UNTIMED_STEPS
 from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
@@ -20,6 +21,7 @@ from parsers.summary.warmup import Warmup
 
 # The first report of any program holds compilation, allocation and the set-up of communication.
 _DEFAULT_WARMUP = Warmup(rule="first")
+_MAXTEXT = frozenset({MAXTEXT.name, MAXTEXT_METRICS.name})
 _ASYNCHRONOUS = Warmup.parse(str(UNTIMED_STEPS))
 
 LogContent = list[RunSummary] | OSError
@@ -156,7 +158,7 @@ def _summary(
         note = f"was read without the warm-up and the settings of its campaign: {error}"
         run, record = replace(run, notes=(*run.notes, note)), None
     if record is None:
-        default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP
+        default = _DEFAULT_WARMUP if _MAXTEXT.isdisjoint(run.formats) else _ASYNCHRONOUS
         warmup = warmup or default
         result = summarise(run, warmup, keep_skipped=keep_skipped)
         if result.global_batch_size is None and configured.global_batch_size is not None:

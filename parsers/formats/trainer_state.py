@@ -43,7 +43,7 @@ def _object(text: str, spaces: int) -> Json | None:
 
     spaces: the number of spaces before each row.
     """
-    rows = []
+    rows: list[str] = []
     for line in text.split("\n"):
         if _ENDS[spaces].match(line):
             values = parse_json("{" + "\n".join(rows) + "}")

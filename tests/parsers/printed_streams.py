@@ -159,6 +159,35 @@ def nemo_dllogger(random: Random) -> Printed:
     return replace(printed, text=f"DLLL {printed.text}")
 
 
+@prints("MaxText metrics")
+def maxtext_metrics(random: Random) -> Printed:
+    """Print a line of MaxText's file of metrics, in which all numbers are floats."""
+    n, value, seconds = count(random), float(loss(random, ".6g")), _rate(random)
+    tflops, tokens = _rate(random), _rate(random)
+    return _object(
+        {
+            "learning/loss": value,
+            "learning/moe_lb_loss": 0.0,
+            "perf/step_time_seconds": seconds,
+            "perf/per_device_tflops": 764.67,
+            "perf/per_device_tflops_per_sec": tflops,
+            "perf/per_device_tokens": 49152.0,
+            "perf/per_device_tokens_per_sec": tokens,
+            "step": float(n),
+            "run_name": "a",
+        },
+        Step(
+            iteration=n,
+            step_seconds=seconds,
+            log_interval=1,
+            loss=value,
+            reported_tflops_per_gpu=tflops,
+            tokens_per_second_per_gpu=tokens,
+            offset=0,
+        ),
+    )
+
+
 @prints("Hugging Face Trainer, reports")
 def hf_of_swift(random: Random) -> Printed:
     """Print a report of Hugging Face's Trainer to which ms-swift has added the step number."""

@@ -89,6 +89,17 @@ def test_olmo_has_other_names_for_its_metrics() -> None:
     assert step.max_memory_allocated_gib == pytest.approx(2.048e9 / 2**30)
 
 
+@pytest.mark.parametrize("eta", ["1 day, 2h3m", "1h2m(hard stop)"])
+def test_the_remaining_time_of_olmo_core_is_any_text(eta: str) -> None:
+    """The remaining time on the line with the step may contain spaces."""
+    run = run_of(
+        f"2026-06-22 19:07:45.001 {LOGGER} [step=2/3,epoch=1,eta={eta}]",
+        "    train/CE loss=10.50",
+        "2026-06-22 19:07:46.001 n1:0 olmo_core.train.trainer:764 INFO saved",
+    )
+    assert [(step.iteration, step.loss) for step in run.steps] == [(2, 10.5)]
+
+
 def test_early_olmo_prints_no_epoch() -> None:
     """The line with the step may lack the epoch, as in OLMo's logs of early 2024."""
     run = run_of(
@@ -241,6 +252,23 @@ def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: boo
     assert [report.step_seconds for report in run_summary.reported] == [None, 2.0, 2.0]
     assert run_summary.outcome.kind is OutcomeKind.COMPLETED
     assert run_summary.peak_memory_gib == 20.5
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"train_speed(iter/s)": 0.25, "global_step": 5}, (5, None)),
+        ({"global_step/max_steps": "5/40", "percentage": "12.50%"}, (5, 40)),
+    ],
+)
+def test_older_releases_of_swift_print_fewer_keys(
+    keys: dict[str, Any], expected: tuple[int, int | None]
+) -> None:
+    """In ms-swift's logs of 2024, the number of steps or the speed may be missing."""
+    values = {"loss": 1.5, "learning_rate": 1e-05, "epoch": 0.1, **keys}
+    (step,) = run_of(json.dumps(values)).steps
+    assert (step.iteration, step.iterations) == expected
+    assert step.loss == 1.5
 
 
 def test_the_result_in_json_lines_is_that_of_the_run() -> None:

@@ -15,6 +15,8 @@
         verl's file logger
     DLLL {"timestamp": …, "type": "LOG", "step": 16, "data": {"train_step_timing in s": 92.28, …}}
         NeMo with NVIDIA's dllogger
+    {"learning/loss": 2.136, "perf/step_time_seconds": 3.443, …, "step": 14.0, "run_name": "a"}
+        MaxText's metrics, a file for each run, or for some steps of a run
 
 LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their own (`hf_keys`).
 """
@@ -76,8 +78,14 @@ def _own_step(values: Json) -> tuple[int | None, int | None]:
 
 
 def _of_steps(values: Json) -> tuple[int | None, int | None]:
-    steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), (None, None))
-    return steps if steps[0] is not None else _own_step(values)
+    steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), None)
+    # ms-swift of 2024 prints only `global_step`.
+    return steps or (count_of(values.get("step", values.get("global_step"))), None)
+
+
+def _float_step(values: Json) -> tuple[int | None, int | None]:
+    number = finite_json(values.get("step"))
+    return count_of(int(number)) if number is not None and number == int(number) else None, None
 
 
 def _current_steps(values: Json) -> tuple[int | None, int | None]:
@@ -246,7 +254,7 @@ LLAMA_FACTORY = _format(
 SWIFT = _format(
     JsonLines(
         name="ms-swift's log",
-        keys=('"train_speed(s/it)"', '"train_speed(iter/s)"'),
+        keys=('"train_speed(s/it)"', '"train_speed(iter/s)"', '"global_step/max_steps"'),
         fields=_OF_TRAINER,
         step=_of_steps,
         integrations=True,
@@ -263,6 +271,8 @@ VERL_METRICS = _format(
             "perf/throughput": ("tokens_per_second_per_gpu", 1.0),
             "perf/max_memory_allocated_gb": ("max_memory_allocated_gib", 1.0),
             "perf/max_memory_reserved_gb": ("max_memory_reserved_gib", 1.0),
+            "actor/perf/max_memory_allocated_gb": ("max_memory_allocated_gib", 1.0),
+            "actor/perf/max_memory_reserved_gb": ("max_memory_reserved_gib", 1.0),
             "actor/lr": ("learning_rate", 1.0),
             "actor/grad_norm": ("grad_norm", 1.0),
             "actor/pg_loss": ("loss", 1.0),
@@ -286,6 +296,23 @@ NEMO_DLLOGGER = _format(
     )
 )
 
+MAXTEXT_METRICS = _format(
+    JsonLines(
+        name="MaxText metrics",
+        keys=('"perf/step_time_seconds"',),
+        fields={
+            "perf/step_time_seconds": ("step_seconds", 1.0),
+            "perf/per_device_tflops_per_sec": ("reported_tflops_per_gpu", 1.0),
+            "perf/per_device_tokens_per_sec": ("tokens_per_second_per_gpu", 1.0),
+            "learning/loss": ("loss", 1.0),
+            "learning/grad_norm": ("grad_norm", 1.0),
+            "learning/current_learning_rate": ("learning_rate", 1.0),
+        },
+        step=_float_step,
+        log_interval=1,
+    )
+)
+
 JSON_LINES = (
     AUTOMODEL,
     TORCHTITAN_METRICS,
@@ -294,5 +321,6 @@ JSON_LINES = (
     SWIFT,
     VERL_METRICS,
     NEMO_DLLOGGER,
+    MAXTEXT_METRICS,
 )
 """Formats of metrics as JSON."""
