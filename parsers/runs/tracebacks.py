@@ -8,19 +8,21 @@ import io
 import re
 from enum import Enum
 
+from parsers.fields import CONTAINER, TIME
 from parsers.scan.reader import decode
 
 HEADER = "Traceback (most recent call last)"
 
 # `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label, `node2: ` pdsh, which DeepSpeed
 # starts nodes with, `[1,3]<stderr>:` mpirun, `(Worker pid=7, ip=10.0.0.2)` Ray; or several of them.
-_LABEL = re.compile(
-    r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?|[a-z][\w.-]{0,60}[0-9]: "
+_LABEL = (
+    r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?"
+    r"|[a-z][\w.-]{0,60}[0-9](?:\.[a-z][a-z0-9-]{0,60}){0,4}: "
     r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?"
-    r"|\(\w[\w.]{0,60} pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)*"
+    r"|\(\w[\w.]{0,60} pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)"
 )
-# The time that `kubectl logs --timestamps` writes before each line.
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
+_LABELS = re.compile(rf"(?:{TIME}|{CONTAINER}|{_LABEL})*")
+_TIME = re.compile(TIME)
 
 # ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
 _EXCEPTION = re.compile(
@@ -52,13 +54,12 @@ INTRODUCTION_ANCHORS = tuple(text.encode() for text in _INTRODUCTIONS)
 def split_label(text: str) -> tuple[str, str]:
     """Split a line into its label, which names the rank, node or process, and the text after it.
 
-    The label, e.g. `[rank1]:`, is "" if the line has none. A time before the label is left out.
+    The label, e.g. `[rank1]:`, is "" if the line has none. It does not contain the time at which a
+    collector of logs received the line.
     """
-    time = _TIME.match(text)
-    begin = time.end() if time else 0
-    label = _LABEL.match(text, begin)
-    end = label.end() if label else begin
-    return text[begin:end].strip(), text[end:]
+    labels = _LABELS.match(text)
+    end = labels.end() if labels else 0
+    return _TIME.sub("", text[:end]).strip(), text[end:]
 
 
 def exception_line(block: bytes) -> tuple[int, int, str] | None:

@@ -221,6 +221,25 @@ TRACEBACKS = {
         ),
         "ValueError: x",
     ),
+    "behind the label and the time of a pod": (
+        "".join(
+            f"[pod/train-0/main] 2026-01-02T03:04:0{second}.5Z {line}\n"
+            for second, line in enumerate(f"{TRACE}ValueError: x".splitlines())
+        ),
+        "ValueError: x",
+    ),
+    "behind the label of docker compose": (
+        "".join(f"main-1  | {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "behind the full name of a node": (
+        "".join(f"node-1.example.org: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "of a module with a digit": (
+        f"{TRACE}urllib3.exceptions.MaxRetryError: x\n",
+        "urllib3.exceptions.MaxRetryError: x",
+    ),
     "in a box": (BOX, "ValueError: x"),
     "in a box, of a rank": (
         "".join(f"[rank1]: {line}\n" for line in BOX.splitlines()),

@@ -270,7 +270,7 @@ LINES = {
     "peak_vram_mb:     45060.2": (COMPLETED, None),
     "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
     "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
-    "[2026-01-02 03:04:05] CRITICAL [olmo.util:158, rank=0] Uncaught OLMoThreadError: generator "
+    "2026-01-02 03:04:05.123 n1:0 olmo.util:158 CRITICAL Uncaught OLMoThreadError: generator "
     "thread data thread 3 failed": (ERROR, None),
     "2026-01-02 03:04:05.123 n1:0 olmo_core.utils:158 CRITICAL Uncaught OutOfMemoryError: CUDA "
     "out of memory. Tried to allocate 2.00 GiB. GPU 0 has": (GPU, 2.0),

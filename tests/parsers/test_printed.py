@@ -35,7 +35,10 @@ IDS = [printer.__name__ for _, printer in CASES]
 # Examples per printer; test_soak.py has thousands more.
 few_examples = settings(max_examples=25)
 
-LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:")
+LABELS = (
+    *("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:"),
+    "[trainer0|0]:",
+)
 BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
 ERASED = f"\r{BAR}\r{' ' * 60}\r"
 IN_FRONT = ("", BAR, f"\r{BAR}\r", ERASED, "\x1b[H\x1b[2J\x1b[3J", f"{BAR}\r\x1b[A")

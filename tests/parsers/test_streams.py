@@ -157,6 +157,29 @@ def test_composer_prints_the_number_of_earlier_batches(head: str) -> None:
     assert (step.iteration, step.iterations, step.loss) == (43, None, 2.5)
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("main-1  | ", "[trainer0|0]:", "[pod/train-0/main] "),
+        *("2026-08-23T21:52:39.473123456Z ", "[2026-08-23 21:52:39] ", "[2026-08-23T21:52:39] 0: "),
+    ],
+)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("[batch=5/9]:", "\t Train time/batch: 4", "\t Train loss/train/total: 2.5000"),
+        (f"{LOGGER} [step=5/9,epoch=1]", "    train/CE loss=2.500", "    train/PPL=12.18"),
+        ("{'loss': 2.5, 'epoch': 0.5}", " 55%|█████     | 5/9 [00:01<00:01,  4.2it/s]"),
+        ('{"current_steps": 5, "total_steps": 9, "loss": 2.5}',),
+    ],
+    ids=["Composer", "OLMo-core", "Hugging Face Trainer", "LLaMA-Factory"],
+)
+def test_a_collector_of_logs_may_label_each_line(label: str, lines: tuple[str, ...]) -> None:
+    """The labels that docker compose, torchx, kubectl and others write before lines are skipped."""
+    (step,) = run_of(*(f"{label}{line}" for line in lines)).steps
+    assert (step.iteration, step.iterations, step.loss) == (5, 9, 2.5)
+
+
 AXOLOTL = {
     "axolotl of 2026": (
         (
