@@ -28,7 +28,7 @@ from parsers.formats.declared.nanogpt import (
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
-from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL
+from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL, VERL_SFT
 from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE, TORCHTUNE_BAR
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
@@ -72,6 +72,7 @@ DECLARED: tuple[LogFormat, ...] = (
     MEGATRON_2019,
     MAXTEXT,
     VERL,
+    VERL_SFT,
     SLIME,
     OPENRLHF,
     MLPERF,

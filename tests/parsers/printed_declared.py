@@ -552,6 +552,23 @@ def slime(random: Random) -> Printed:
     )
 
 
+@prints("verl, supervised fine-tuning")
+def verl_sft(random: Random) -> Printed:
+    """Print a report of verl's trainer for supervised fine-tuning."""
+    n, value = count(random), loss(random, ".16g")
+    it = _numbers(random, {"norm": ".15g", "lr": ".15g", "seconds": ".15g"})
+    return _printed(
+        f"step:{n} - train/loss:{value} - train/grad_norm:{it['norm']} - train/lr:{it['lr']} - "
+        f"train/time(s):{it['seconds']} - train/global_tokens:4096",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        grad_norm=float(it["norm"]),
+        learning_rate=float(it["lr"]),
+        step_seconds=float(it["seconds"]),
+    )
+
+
 @prints("OpenRLHF")
 def openrlhf_without_times(random: Random) -> Printed:
     """Print a report of an older release of OpenRLHF, without times."""

@@ -23,7 +23,7 @@ from parsers.formats.declared.nanogpt import (
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
-from parsers.formats.declared.reinforcement import VERL
+from parsers.formats.declared.reinforcement import VERL, VERL_SFT
 from parsers.formats.declared.scripts import TORCHTUNE, TORCHTUNE_BAR
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
@@ -243,6 +243,36 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "max_memory_reserved_gib": 27.6,
             "step_seconds": 48.7,
             "tokens_per_second_per_gpu": 3283.3,
+            "log_interval": 1,
+        },
+    ),
+    "verl, supervised fine-tuning of 2025": (
+        VERL_SFT,
+        (
+            "Epoch 1/3:   0%|          | 0/35 [00:00<?, ?it/s]step:1 - "
+            "train/loss:1.1166926622390747 - train/lr(1e-3):0.002 - train/time(s):2.81"
+        ),
+        {
+            "iteration": 1,
+            "loss": 1.1166926622390747,
+            "learning_rate": 2e-06,
+            "step_seconds": 2.81,
+            "log_interval": 1,
+        },
+    ),
+    "verl, supervised fine-tuning of 2026": (
+        VERL_SFT,
+        (
+            "step:7 - train/loss:0.54 - train/grad_norm:19.875 - train/lr:1.66e-06 - "
+            "train/mfu:0.25 - train/time(s):2.81 - train/global_tokens:4096"
+        ),
+        {
+            "iteration": 7,
+            "loss": 0.54,
+            "grad_norm": 19.875,
+            "learning_rate": 1.66e-06,
+            "reported_mfu": 0.25,
+            "step_seconds": 2.81,
             "log_interval": 1,
         },
     ),
@@ -517,6 +547,7 @@ NOTHING = {
     ),
     "a torn line of torchtitan": (TORCHTITAN, f"{TITAN}{STEP_10}memory: 1.00GiB(1.00%)  tps: 2,2"),
     "a validation of verl": (VERL, "step:0 - val-core/char_count/reward/mean@3:0.0"),
+    "a validation of verl's supervised fine-tuning": (VERL_SFT, "step:35 - val/loss:0.05"),
     "a validation of modded-nanogpt": (
         MODDED_NANOGPT,
         "step:125/3350 val_loss:4.66393 train_time:22.870s step_avg:182.95ms",

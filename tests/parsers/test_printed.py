@@ -26,7 +26,7 @@ CASES = [(name, printer) for name, printers in PRINTERS.items() for printer in p
 # Printers of lines whose last value may be torn, or that need the next line to be understood.
 NO_END_MARK = {
     *("own_start", "own_step", "hf_step", "arguments", "echo", "deepspeed_json"),
-    *("nemo", "verl"),
+    *("nemo", "verl", "verl_sft"),
     *("sizes", "parameters", "batches", "versions", "gpus", "smi_csv_without_units"),
 }
 ENDED = [case for case in CASES if case[1].__name__ not in NO_END_MARK]

@@ -43,7 +43,7 @@ _FOUR_DECIMALS, _THREE_DECIMALS = 0.6e-4, 0.6e-3
 
 SECONDS, MILLISECONDS = 1.0, 1e-3
 GIB, MIB_OF_GIB, BYTES_OF_GIB = 1.0, 1 / 1024, 1 / 2**30
-PERCENT = 1e-2
+PERCENT, THOUSANDTHS = 1e-2, 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,12 @@ the actor. The MFU of `actor_infer`, the actor's forward passes, is not read. Si
 peaks of memory are `actor/perf/max_memory_…`. A validation before the training has `step:0`
 and no times.
 
+verl's trainer for supervised fine-tuning prints fewer values, in the same form. Older releases
+print the learning rate in thousandths, and some print no time:
+
+    Epoch 1/3:   0%|          | 0/35 [00:00<?, ?it/s]step:1 - train/loss:1.1166 -
+        train/lr(1e-3):0.001 - train/time(s):2.81
+
 slime, and the program `miles` with the same code, print a dictionary of seconds per
 rollout:
 
@@ -28,7 +34,13 @@ generation and training together, in seconds. Older releases print no times:
         'timing/generation': 2.97, 'timing/step_total': 12.19}
 """
 
-from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
+from parsers.formats.declared.declaration import (
+    ITERATION,
+    THOUSANDTHS,
+    Declaration,
+    Field,
+    line_format,
+)
 
 _END = r"(?= - |\s*$)"
 # The end of a value in a dictionary.
@@ -62,6 +74,30 @@ VERL = line_format(
             Field(name="loss", before=r" - actor/pg_loss:", after=_END),
         ),
         whole=r" - timing_s/step:\S+",
+        log_interval=1,
+    )
+)
+
+VERL_SFT = line_format(
+    Declaration(
+        name="verl, supervised fine-tuning",
+        anchors=(b" - train/loss:",),
+        head=rf"(?<![\w/])step:{ITERATION} - ",
+        fields=(
+            Field(name="loss", before=r" - train/loss:", after=r"(?= - )", needed=True),
+            Field(name="grad_norm", before=r" - train/grad_norm:", after=_END),
+            Field(name="learning_rate", before=r" - train/lr:", after=_END),
+            Field(
+                name="learning_rate", before=r" - train/lr\(1e-3\):", after=_END, scale=THOUSANDTHS
+            ),
+            Field(name="step_seconds", before=r" - train/time\(s\):", after=_END),
+            Field(
+                name="reported_mfu",
+                before=r" - train/mfu:(?!0\.0+(?: |$))",
+                after=_END,
+            ),
+        ),
+        whole=r" - train/loss:\S+ - \S",
         log_interval=1,
     )
 )
