@@ -15,6 +15,8 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   is not read.
 * Liger's callback: peaks of memory in MiB since the start. It calls them MB.
 * optimum-habana: the peak of allocated memory since the start.
+* A history exported from W&B has the seconds since the start as `_runtime`. Old releases of
+  W&B print whole seconds, which are not read.
 * With `include_num_input_tokens_seen`, the Trainer itself prints `train_runtime`: the seconds
   since the start of the launch.
 
@@ -92,6 +94,9 @@ def integration_fields(
         if value.is_integer() and value >= 0:
             fields.setdefault("consumed_tokens", int(value))
     if math.isfinite(value := numbers.get("train_runtime", math.nan)):
+        return fields | {"train_seconds": value}
+    # W&B counts from the start of its run. Old releases print whole seconds.
+    if math.isfinite(value := numbers.get("_runtime", math.nan)) and not value.is_integer():
         return fields | {"train_seconds": value}
     seconds = _since_start(numbers, step)
     whole = _seconds(elapsed)

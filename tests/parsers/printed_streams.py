@@ -159,6 +159,33 @@ def nemo_dllogger(random: Random) -> Printed:
     return replace(printed, text=f"DLLL {printed.text}")
 
 
+@prints("Hugging Face Trainer, history of W&B")
+def wandb_history(random: Random) -> Printed:
+    """Print a report of Hugging Face's Trainer, as it is in a history exported from W&B."""
+    n, value, norm, rate = count(random), float(loss(random, ".6g")), _rate(random), _rate(random)
+    seconds = count(random, 10**6) + 0.25
+    return _object(
+        {
+            "train/loss": value,
+            "train/grad_norm": norm,
+            "train/learning_rate": rate,
+            "train/epoch": 0.5,
+            "train/global_step": n,
+            "_timestamp": 1720000000.5,
+            "_runtime": seconds,
+            "_step": 7,
+        },
+        Step(
+            iteration=n,
+            loss=value,
+            grad_norm=norm,
+            learning_rate=rate,
+            train_seconds=seconds,
+            offset=0,
+        ),
+    )
+
+
 @prints("MaxText metrics")
 def maxtext_metrics(random: Random) -> Printed:
     """Print a line of MaxText's file of metrics, in which all numbers are floats."""

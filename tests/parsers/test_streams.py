@@ -344,6 +344,21 @@ def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
     ]
 
 
+@pytest.mark.parametrize(("begin", "seconds"), [(10.25, [None, 2.5, 2.5]), (10, [None] * 3)])
+def test_a_history_of_wandb_gives_steps_without_evaluations(
+    begin: float, seconds: list[float | None]
+) -> None:
+    """Step times are differences of `_runtime`, but not of whole seconds of old releases."""
+    rows: list[dict[str, Any]] = [
+        {"train/loss": 2.5, "train/global_step": step, "_runtime": begin + 2.5 * step, "_step": at}
+        for at, step in enumerate((10, 20, 30))
+    ]
+    evaluation = {"eval/loss": 2.0, "train/global_step": 20, "_runtime": begin + 59, "_step": 9}
+    run = run_of(*(json.dumps(row) for row in [*rows[:2], evaluation, rows[2]]))
+    assert [step.iteration for step in run.steps] == [10, 20, 30]
+    assert [report.step_seconds for report in summarise(run, NONE).reported] == seconds
+
+
 def trainer_state(**more: Any) -> str:
     """Return the text of a trainer_state.json as Hugging Face's Trainer writes it."""
     state = {

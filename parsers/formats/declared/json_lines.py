@@ -15,6 +15,8 @@
         verl's file logger
     DLLL {"timestamp": …, "type": "LOG", "step": 16, "data": {"train_step_timing in s": 92.28, …}}
         NeMo with NVIDIA's dllogger
+    {"train/loss": 2.1, "train/global_step": 10, "_runtime": 35.2, "_step": 0, …}
+        the history of a run of Hugging Face's Trainer, exported from Weights & Biases (W&B)
     {"learning/loss": 2.136, "perf/step_time_seconds": 3.443, …, "step": 14.0, "run_name": "a"}
         MaxText's metrics, a file for each run, or for some steps of a run
 
@@ -81,6 +83,10 @@ def _of_steps(values: Json) -> tuple[int | None, int | None]:
     steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), None)
     # ms-swift of 2024 prints only `global_step`.
     return steps or (count_of(values.get("step", values.get("global_step"))), None)
+
+
+def _global_step(values: Json) -> tuple[int | None, int | None]:
+    return count_of(values.get("train/global_step")), None
 
 
 def _float_step(values: Json) -> tuple[int | None, int | None]:
@@ -296,6 +302,20 @@ NEMO_DLLOGGER = _format(
     )
 )
 
+WANDB_HISTORY = _format(
+    JsonLines(
+        name="Hugging Face Trainer, history of W&B",
+        keys=('"train/loss"',),
+        fields={
+            "train/loss": ("loss", 1.0),
+            "train/grad_norm": ("grad_norm", 1.0),
+            "train/learning_rate": ("learning_rate", 1.0),
+        },
+        step=_global_step,
+        integrations=True,
+    )
+)
+
 MAXTEXT_METRICS = _format(
     JsonLines(
         name="MaxText metrics",
@@ -322,5 +342,6 @@ JSON_LINES = (
     VERL_METRICS,
     NEMO_DLLOGGER,
     MAXTEXT_METRICS,
+    WANDB_HISTORY,
 )
 """Formats of metrics as JSON."""
