@@ -95,6 +95,13 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
     # fairseq
     _sign(_COMPLETED, _FINISHED, b"done training in ", r"\bdone training in [0-9.]+ seconds"),
+    # modded-nanogpt, and programs made from it that may stop before the last step
+    _sign(
+        _COMPLETED,
+        _FINISHED,
+        b"peak memory ",
+        r"^peak memory (?:allocated|consumption): [0-9]+ MiB",
+    ),
     # nanochat and autoresearch
     _sign(_COMPLETED, _FINISHED, b"Total training time: ", r"^Total training time: [0-9.]+m\s*$"),
     _sign(_COMPLETED, _FINISHED, b"peak_vram_mb: ", r"^peak_vram_mb: +[0-9]+\.[0-9]\s*$"),

@@ -267,6 +267,7 @@ LINES = {
     "pdsh@login1: n2: ssh exited with exit code 1": (ERROR, None),
     "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
     "Total training time: 99.00m": (COMPLETED, None),
+    "peak memory allocated: 10184 MiB reserved: 10200 MiB": (COMPLETED, None),
     "peak_vram_mb:     45060.2": (COMPLETED, None),
     "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
     "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
