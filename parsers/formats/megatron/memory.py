@@ -12,6 +12,7 @@ a bar after it may be torn, and is not read.
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from parsers.fields import COUNT, NUMBER, line_parts
 from parsers.records import Usage, UsageSource
@@ -89,7 +90,7 @@ _BRIDGE_NAMES = {
 def _parse_bridge(offset: int, line: str) -> Iterator[Usage]:
     for part in line_parts(line):
         for report in _BRIDGE.finditer(part):
-            values = {
+            values: dict[str, Any] = {
                 _BRIDGE_NAMES[field["name"]]: float(field["gigabytes"]) * 1e9 / 2**30
                 for field in _BRIDGE_FIELD.finditer(report["fields"])
             }
