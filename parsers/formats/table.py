@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_EXAMPLES, COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
-from parsers.formats.declared.fairseq import FAIRSEQ, FAIRSEQ_JSON
 from parsers.formats.declared.fine_tuners import (
     LIBAI,
     LITGPT,
@@ -29,7 +28,15 @@ from parsers.formats.declared.nanogpt import (
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import OPENRLHF, SLIME, VERL, VERL_SFT
-from parsers.formats.declared.scripts import INTERNEVO, LLAMA2_C, NEMO_RL, TORCHTUNE, TORCHTUNE_BAR
+from parsers.formats.declared.scripts import (
+    FAIRSEQ,
+    FAIRSEQ_JSON,
+    INTERNEVO,
+    LLAMA2_C,
+    NEMO_RL,
+    TORCHTUNE,
+    TORCHTUNE_BAR,
+)
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER

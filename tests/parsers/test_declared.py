@@ -9,7 +9,6 @@ from statistics import fmean, median
 import pytest
 from reports import parse
 
-from parsers.formats.declared.fairseq import FAIRSEQ, FAIRSEQ_JSON
 from parsers.formats.declared.fine_tuners import LITGPT, LITGPT_2023
 from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.formats.declared.maxtext import MAXTEXT
@@ -24,7 +23,12 @@ from parsers.formats.declared.nanogpt import (
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
 from parsers.formats.declared.reinforcement import VERL, VERL_SFT
-from parsers.formats.declared.scripts import TORCHTUNE, TORCHTUNE_BAR
+from parsers.formats.declared.scripts import (
+    FAIRSEQ,
+    FAIRSEQ_JSON,
+    TORCHTUNE,
+    TORCHTUNE_BAR,
+)
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
