@@ -4,7 +4,10 @@ The fields of declared formats come from their declarations. The tool `record_re
 module.
 """
 
-import re
+from collections import Counter
+from collections.abc import Iterable
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
 
 from parsers.formats.declared.declaration import Declaration, DeclarationReader, Field
 from parsers.formats.table import ALL_FORMATS, DECLARED
@@ -17,10 +20,14 @@ This page shows how `teralog parse` reads each format. [Log formats](log-formats
 programs.
 
 `parse` searches a log for the words in the second column. A line with one of these words is a
-report if it has all fields that the format needs. For each field, the table shows the words before
-its value, the field's name, and the number by which `parse` divides the value. For example,
-`time` step_seconds / 1,000 means that the value after `time` is in milliseconds. If the words
-before a value are not enough to find it, `…` is the place of the value between two texts.
+report if it has all fields that the format needs. Each field is shown as `words` name: the value
+follows the words in the log, and is read as the field with this name. For example, `loss:` loss
+means that the loss follows `loss:`. If a program has several forms of the words, the table shows
+one of them.
+
+- **/ 1,000** means that `parse` divides the value by 1,000, e.g. because it is in milliseconds.
+- **`dt:` … `ms`** means that the value is between the two texts.
+- **(needed)** means that a line without this field is not a report.
 
 | format | searched for | fields |
 |---|---|---|
@@ -44,38 +51,56 @@ def log_fields() -> str:
 
 def _row(declaration: Declaration) -> str:
     words = ", ".join(f"`{_escaped(anchor.decode().strip())}`" for anchor in declaration.anchors)
+    begins = Counter(_example(field.before) for field in declaration.fields)
     fields = ", ".join(
-        f"{_label(field)} {field.name}{_factor(field)}{' (needed)' if field.needed else ''}"
+        f"{_label(field, begins)} {field.name}{_factor(field)}{' (needed)' if field.needed else ''}"
         for field in declaration.fields
     )
     return f"| {declaration.name} | {words} | {fields} |\n"
 
 
-def _label(field: Field) -> str:
-    """Return the text that precedes a field's value in a log, as markdown code for a table.
+def _label(field: Field, begins: Counter[str]) -> str:
+    """Return the text before a field's value in a log, as markdown code for a table.
 
-    If this text has no letters, the text after the value is added. Then the result has the
-    form
-
-        `before` … `after`
+    begins: how many fields of the format have the same text before their value. If there are
+    several, or if the text has no letters, the text after the value is added: `before` … `after`.
     """
-    look_behind = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", field.before)
-    before = _words(look_behind)
-    if any(map(str.isalpha, before)):
-        return before
-    after = (
-        field.after.removeprefix("(?=").removesuffix(")") if "(?=" in field.after else field.after
-    )
-    return f"{before} … {_words(after)}"
+    before = _example(field.before)
+    label = f"`{_escaped(before).strip(' ,')}`"
+    if begins[before] == 1 and any(map(str.isalpha, before)):
+        return label
+    after = field.after
+    if after.startswith("(?="):
+        after = after.removeprefix("(?=").removesuffix(")")
+    shown = _escaped(_example(after)).strip(" ,")
+    return f"{label} … `{shown}`" if shown else label
 
 
-def _words(pattern: str) -> str:
-    r"""Convert a regular expression to readable text, as markdown code for a table.
+def _example(pattern: str) -> str:
+    r"""Return a short text that matches a regular expression, e.g. `tps: ` for `[tw]ps: +`.
 
-    For example, `\.` becomes `.`.
+    It leaves out what is optional, and takes the first of several alternatives.
     """
-    text = re.sub(r"\\(.)", r"\1", pattern.replace(" +", " ").replace("(?:", "("))
-    return "`" + _escaped(text).strip(" ,") + "`"
+    return _text_of(parser.parse(pattern))
+
+
+def _text_of(parsed: Iterable[tuple[Any, Any]]) -> str:
+    text = ""
+    for kind, value in parsed:
+        match str(kind), value:
+            case "LITERAL", code:
+                text += chr(code)
+            case "IN", [first, *_]:
+                text += _text_of([first])
+            case "RANGE", (low, _):
+                text += chr(low)
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT", (least, _, inner):
+                text += least * _text_of(inner)
+            case "SUBPATTERN", (*_, inner):
+                text += _text_of(inner)
+            case "BRANCH", (_, [first, *_]):
+                text += _text_of(first)
+    return text
 
 
 def _escaped(text: str) -> str:

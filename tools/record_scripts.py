@@ -66,7 +66,7 @@ def scripts() -> dict[str, Script]:
 
 
 def names() -> list[str]:
-    """Return the names of the recorded scripts."""
+    """Return the names of the job scripts that are recorded in tests/scripts."""
     return sorted(path.stem for path in RECORDS.iterdir() if path.suffix in SUFFIXES)
 
 

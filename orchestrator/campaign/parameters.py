@@ -136,8 +136,8 @@ class CommonParameters(ModelSizes):
         Size | None,
         Field(
             description=(
-                "Micro-batches per step and copy of the model. Give either num_microbatches or "
-                "global_batch_size."
+                "Number of micro-batches that each copy of the model trains on per step. Give "
+                "either num_microbatches or global_batch_size."
             )
         ),
     ] = None

@@ -295,7 +295,7 @@ def _holding(
 
 
 def _fail_if_slower(comparisons: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 if a comparison shows that A is too slow, or lacks the speed of A or B.
+    """Exit with 1 if A is too slow in a comparison, or if the speed of A or B is unknown.
 
     A is too slow if it is certainly slower than B by more than `part`, a fraction of B's speed,
     e.g. 0.05 for 5 %. The reasons are printed first.

@@ -69,7 +69,10 @@ def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
     if with_line:
         rows = [row for row in rows if row.line == int(with_line["line"])]
         if not rows:
-            raise UserError(f"{path}: is not a row of a table; give the line of a row, or the page")
+            raise UserError(
+                f"{path}: this line is not a row of a table; give the number of another line, "
+                "or only the page"
+            )
     rows_with_speed = [row for row in rows if _pace(row)]
     if not rows_with_speed:
         raise UserError(

@@ -117,9 +117,10 @@ def _layer_activations(rank: Rank) -> Range:
     t = tensor-parallel size, h = hidden size, f = width of the MLP, k = width of all keys (and of
     all values), a = attention heads.
 
-    - Whole on each rank, unless sequences are split too: 4sbh elements, the inputs of two
-      norms, of attention and of the MLP; and at the high end 2sbh bytes of dropout masks.
-    - Divided by t: 2sbh elements of queries and of the attention's output, 2sbk of keys and
+    - Each rank keeps the inputs of two norms, of attention and of the MLP, which are 4sbh
+      elements together. At the high end, it also keeps 2sbh bytes of dropout masks. Sequence
+      parallelism divides these sizes by t.
+    - t always divides 2sbh elements of queries and of the attention's output, 2sbk of keys and
       values, 2sbf of the MLP's inner values (3sbf to 4sbf if the MLP is gated), and the scores.
 
     With f = 4h, k = h and 2 bytes per element, the high end is sbh(10 + 24/t + 5as/(ht)) bytes.
@@ -200,11 +201,11 @@ def _in_flight(rank: Rank) -> Range:
     so the number is divided by v, and the result may be a fraction. Source: section 2.2 of the
     paper, and forward_backward_pipelining_with_interleaving of Megatron core.
 
-    With m micro-batches, the low end is m - 1 or less, but at least 1. The reason: memory is at
-    its peak only when all gradients exist, so after the first backward pass. That pass has freed
-    the activations of one micro-batch. If m is small, no further micro-batch has started by then.
-    Logs of 2021 show this: with 4 micro-batches, the stages that begin with 3 and with 4
-    forward passes have the same peak.
+    The result is an interval. With m micro-batches, its low end is not above m - 1, unless m is 1.
+    The reason: memory is at its peak only when all gradients exist, so after the first backward
+    pass. That pass has freed the activations of one micro-batch. If m is small, no further
+    micro-batch has started by then. Logs of 2021 show this: with 4 micro-batches, the stages
+    that begin with 3 and with 4 forward passes have the same peak.
     """
     count = rank.run.num_microbatches or 1
     stages, chunks = rank.run.parallelism.pipeline_parallel_size, rank.placement.virtual_stages

@@ -42,7 +42,7 @@ class Machine:
         return counted(len(self.devices.names), kind)
 
     def require(self, run: Run) -> None:
-        """Raise UserError if a run has more ranks than this machine has GPUs, or else cores.
+        """Raise UserError if a run has more ranks than this machine has GPUs (without GPUs: cores).
 
         With `oversubscribe`, a run may have more ranks than cores.
         """

@@ -62,13 +62,14 @@ class _Agreement:
     sizes: frozenset[Fraction]
 
     def tells_of(self, size: Fraction) -> bool:
-        """Return whether a row with this model size must have the value on which most rows agree.
+        """Return whether a row with this model size must have the FLOPs on which most rows agree.
 
-        A row must have this value in either of two cases:
+        These FLOPs are per token and parameter. A row must have them in either of two cases:
 
-        - The size is between the smallest and the largest of `sizes`.
-        - `exact_size` is true, and `sizes` has at least 4 values, the largest at least 8 times the
-          smallest.
+        - The size is between the smallest and the largest size of the rows that agree.
+        - The rows that agree have at least 4 sizes, the largest at least 8 times the smallest, and
+          `exact_size` is true. So many sizes agree only if the page's formula uses nothing but the
+          model size.
 
         Any other row may differ slightly, because an exact formula for FLOPs depends on more than
         the model size.

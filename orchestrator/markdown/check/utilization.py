@@ -111,7 +111,7 @@ def _unequal(shares: Sequence[_Share]) -> Iterator[TableFinding]:
         return
     for share in shares:
         if not share.accepted.meets(common):
-            yield _unlike(share, f"{count} other rows imply {float(common.middle):.4g}")
+            yield _unlike(share, f"{count} other rows imply a peak of {float(common.middle):.4g}")
 
 
 def _unlike(share: _Share, but: str) -> TableFinding:

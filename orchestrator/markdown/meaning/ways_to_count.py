@@ -193,7 +193,11 @@ class Way:
 
     @property
     def counter(self) -> str:
-        """The differences in words: `a formula that ... and ...`; empty if there is none."""
+        """A text with how the page's formula differs from the exact FLOPs.
+
+        For example, `a formula that ignores attention windows`. It is empty if the formula does
+        not differ.
+        """
         if not self.differences:
             return ""
         return "a formula that " + " and ".join(difference.words for difference in self.differences)

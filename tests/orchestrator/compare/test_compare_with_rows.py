@@ -65,7 +65,13 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
             ),
         ),
         ("page.md:8", "contains no time per iteration"),
-        ("page.md:99", "page.md:99: is not a row of a table; give the line of a row, or the page"),
+        (
+            "page.md:99",
+            (
+                "page.md:99: this line is not a row of a table; give the number of another line, "
+                "or only the page"
+            ),
+        ),
         ("none.md", "none.md: No such file"),
     ],
 )

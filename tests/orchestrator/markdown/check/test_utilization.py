@@ -57,5 +57,5 @@ def test_rows_of_an_unknown_accelerator_must_agree() -> None:
     rows = ("x9-128 | 3.23e+02 | 70.31%", "x9-256 | 315 | 68.68%", "x9-512 | 316 | 68.82%")
     assert messages_about(titles, *rows) == []
     [message] = messages_about(titles, *rows, "x9-2048 | 2.49e+02 | 64.05%")
-    assert "implies a peak of 388.8 TFLOP/s, but 3 other rows imply 459" in message
+    assert "implies a peak of 388.8 TFLOP/s, but 3 other rows imply a peak of 459" in message
     assert messages_about(titles, *rows[:2], "x9-2048 | 249 | 64.05%") == []
