@@ -392,7 +392,7 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     assert page.read_text() == "# Mine\n"
     assert not (campaign.parent / "results" / "mine" / "report.md").exists()
     page.write_text("# Mine\n<!-- teralog report mine -->\n")
-    assert "teralog: page.md:2: <!-- teralog" in report("--update", "page.md", code=1).stderr
+    assert "teralog: page.md:2: <!-- end of teralog" in report("--update", "page.md", code=1).stderr
     gone = report("--update", "gone.md", code=1)
     assert gone.stderr == "results: results/mine\nteralog: gone.md: No such file or directory\n"
 
