@@ -58,8 +58,8 @@ _SUFFIXES = {
     "--html",
     "as_html",
     is_flag=True,
-    help="Write the files of --write, and report.html with tables and plots. For PAGE.md, "
-    "write PAGE.html.",
+    help="Write the files of --write, and report.html with tables and plots. If you give PAGE.md "
+    "instead of a campaign, only write PAGE.html.",
 )
 @click.option(
     "--write",

@@ -64,13 +64,13 @@ class Change:
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return the smallest size that a side of a significant change in n numbers can have.
+    """Return how many of n numbers must at least be before, and after, a significant change.
 
-    The p-value is the share of the n! orders of the numbers that show a change at least as clear as
-    the given order. Suppose that a change has m numbers on one side. Every order in which the same
-    m numbers come first, or last, shows the same change. There are 2 · m! (n - m)! such orders, so
-    the p-value is at least 2 · m! (n - m)! / n!. Returns None if this bound exceeds `LEVEL` for
-    every m, i.e. if n is less than `FEWEST`.
+    The n numbers have n! orders. The p-value is the share of those orders that show a change at
+    least as clear as the given order. Suppose that m numbers are on one side of a change. Every
+    order in which the same m numbers come first, or last, shows the same change. There are 2 · m!
+    (n - m)! such orders, so the p-value is at least 2 · m! (n - m)! / n!. Returns None if this
+    bound exceeds `LEVEL` for every m, i.e. if n is less than `FEWEST`.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)

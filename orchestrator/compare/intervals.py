@@ -153,11 +153,12 @@ def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interv
 
     Let a_i be the numbers of the first sample, and b_j those of the second. Test the assumption
     that the difference is δ. If this is true, every way to split the numbers a_i - δ and b_j into
-    two samples is equally likely. Exchange a part S of the first sample and an equally large part T
-    of the second. The difference of the means does not become smaller if
-    mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the ends of the interval are the k-th
-    smallest and the k-th largest of all mean(a_S) - mean(b_T). Here k is the number of ways to
-    split, divided by 50 and rounded down.
+    two samples is equally likely. Exchange some numbers a_i - δ of the first sample, with i in a
+    set S, for as many numbers b_j of the second, with j in a set T. The difference of the means
+    does not become smaller if mean(a_S) - mean(b_T) <= δ. As in `paired_interval`, the ends of
+    the interval are the k-th smallest and the k-th largest of all mean(a_S) - mean(b_T). Here k
+    is the number of ways to split, divided by 50 and rounded down, so the level of the test is at
+    most 4 %.
 
     This permutation test assumes that both samples have the same variance. If the smaller sample
     has a larger variance, the test errs too often (Romano 1990), but Welch's interval does not.

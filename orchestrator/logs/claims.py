@@ -208,7 +208,8 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
             name,
             row[name],
             work / row["step_seconds"],
-            f"the median work of {len(stating_rows)} reports in {row['step_seconds']:.4g} s",
+            f"the median work (rate · step time) of {len(stating_rows)} reports, divided by the "
+            f"step time of {row['step_seconds']:.4g} s",
             relative=_COARSE_SECONDS / row["step_seconds"],
         )
         for row in stating_rows

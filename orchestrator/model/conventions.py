@@ -218,8 +218,8 @@ def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
     parameter except embeddings. So it counts norms and biases, too. Parameters of experts that a
     token does not use are not active.
 
-    The program leaves out other products of activations, e.g. in Mamba-2. It also leaves out
-    the passes of prediction heads through the model's head.
+    The program leaves out other products of activations, e.g. in Mamba-2. In a model with
+    multi-token prediction, it counts the output head only once.
     """
     if part.kind == "vector":
         yield _VECTORS, 2 * model.seq_length * part.active_parameters

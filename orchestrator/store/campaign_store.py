@@ -192,8 +192,8 @@ class CampaignStore:
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
         """Return a RunFolder for each subfolder of the campaign's folder, sorted by name.
 
-        Some of these subfolders do not belong to a run, e.g. `submissions`, because the function
-        reads only the names. without: the ids of runs to leave out.
+        The function reads only names, so the list also contains folders that do not belong to a
+        run, e.g. `submissions`. without: the ids of runs to leave out.
         """
         try:
             with os.scandir(self.path) as entries:

@@ -39,9 +39,9 @@ _ROWS = {spaces: re.compile(rf'{LABELS}\s{{{spaces}}}(?P<row>".*)') for spaces i
 
 
 def _object(text: str, spaces: int) -> Json | None:
-    """Return the JSON object that contains the rows of `text`; None if it is cut off.
+    """Return the JSON object whose inner lines are in `text`; None if the object's end is missing.
 
-    spaces: the number of spaces before each row.
+    spaces: the number of spaces before each inner line.
     """
     rows: list[str] = []
     for line in text.split("\n"):

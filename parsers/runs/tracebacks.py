@@ -106,6 +106,6 @@ def _names_exception(text: str) -> bool:
 def introduction(line: str) -> Introduction | None:
     """Return what a line shows about a traceback directly below it; None if it shows nothing.
 
-    line: the text of the line without its label.
+    line: the text of the line, without a label such as `[rank0]: `.
     """
     return next((kind for text, kind in _INTRODUCTIONS.items() if line.startswith(text)), None)

@@ -112,7 +112,7 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 
 
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
-    """Return the totals of a run that the lines of one launch report, each result once.
+    """Return the results of a whole run from the lines of one launch, each result once.
 
     Each node prints the run's result, with times that it measured itself. So two results count as
     one if their numbers differ by at most 2 %, and all other values are equal. In a training of

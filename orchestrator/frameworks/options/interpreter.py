@@ -63,8 +63,9 @@ class Interpreter:
         """Prepare to follow the code of the modules.
 
         on_option: is called for each `add_argument` call, with its names and keywords.
-        on_call: is called for each call of a function outside of the checkout that makes or gets a
-            parser, with the function's name and arguments.
+        on_call: is called if the code calls a function from outside of the checkout, and this
+            function returns a parser or has one as argument. Its arguments are the function's
+            name and the function's arguments.
         options_of: returns the options that an ArgumentGroupFactory of Megatron makes: for each
             option, its names and keywords.
         """

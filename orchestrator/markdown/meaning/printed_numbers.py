@@ -80,7 +80,7 @@ def exact_count(value: int) -> Printed:
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell, with the value of 1 in its last digit.
+    """Return the number in a cell, and the value of its last place, e.g. 0.1 for `7.5`.
 
     Returns None if the cell contains no number, or only 0.
 

@@ -149,7 +149,7 @@ def test_a_report_of_other_work_than_the_rest_is_contradicted() -> None:
     claim = claims_of(bridge(*[2600.0] * 8, 3900.0))["tflops_per_gpu"]
     assert claim.contradicted
     assert claim.stated == pytest.approx(1.5 * claim.computed, rel=0.01)
-    assert "the median work of 9 reports" in claim.formula
+    assert "the median work (rate · step time) of 9 reports" in claim.formula
 
 
 def test_work_that_differs_at_every_step_gives_no_claim() -> None:
