@@ -503,7 +503,8 @@ def test_an_allocation_needs_runs_that_agree(bare) -> None:
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
     assert (
-        "has --core-spec=1, another --core-spec=2; all runs of an allocation must" in refused.stderr
+        "has --core-spec=1, another --core-spec=2; in an allocation, all runs must"
+        in refused.stderr
     )
 
 

@@ -107,10 +107,14 @@ args=(
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
   --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+# The set-up lines may have set a trap, which must still run. bash prints it as: trap -- 'COMMANDS' EXIT
+third() { printf '%s' "${3-}"; }
+set_up_trap="$(trap -p EXIT)"
+set_up_trap="$(eval "third $set_up_trap")"
 # Set the trap before the sampler starts, because a signal may come at any time. timeout passes SIGTERM on to all
 # processes that it started.
 sampler=
-trap 'sampler="${sampler:-$!}"; kill "$sampler" 2> /dev/null || true' EXIT
+trap '(eval "$set_up_trap") || true; sampler="${sampler:-$!}"; kill "$sampler" 2> /dev/null || true' EXIT
 # The sampler is a Slurm step that shares the resources of the training step, and starts after it. Within an
 # allocation, srun may be a shell function, which bash inherits.
 timeout 108000 bash -c 'sleep 3; srun "$@"' sampler \

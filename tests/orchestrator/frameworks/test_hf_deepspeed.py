@@ -371,7 +371,7 @@ def test_a_run_with_only_a_total_time_has_a_step_time_and_tflops(reported: Repor
     assert summary.tflops_per_gpu
     assert summary.tflops_per_gpu == summary.model_tflops_per_gpu
     assert summary.running_samples_per_second == pytest.approx(1.6)
-    assert "the program times only the whole run" in report.provenance
+    assert "the program measures only the time of the whole run" in report.provenance
     [cells] = as_records(report.table)
     assert cells["zero_stage"] == 2
     assert (cells["micro_batch_size"], cells["global_batch_size"]) == (4, 8)
