@@ -252,7 +252,7 @@ def _architectures() -> Iterator[Finding]:
     ok = plain == given
     chosen = ";".join(dict.fromkeys(plain))
     remedy = f"export {ARCHITECTURES}={shlex.quote(chosen)}" if plain else f"unset {ARCHITECTURES}"
-    reason = f"DeepSpeed accepts only numbers in {ARCHITECTURES}; type: "
+    reason = "DeepSpeed cannot read this value; type: "
     found = ";".join(given)
     yield Finding("compiler", ARCHITECTURES, ok, True, found, None if ok else reason + remedy)
 

@@ -87,20 +87,20 @@ LLM_C = line_format(
     )
 )
 
+# Of nanochat and build-nanogpt.
+_LOSS = Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True)
+_STEP_TIME = Field(
+    name="step_seconds", before=r"\| dt: ", after=r"ms(?= \|)", scale=MILLISECONDS, needed=True
+)
+
 NANOCHAT = line_format(
     Declaration(
         name="nanochat",
         anchors=(b"| lrm: ",),
         head=rf"(?<!\w)step {ITERATION}(?:/{ITERATIONS})? \([0-9.]+%\) \| loss: ",
         fields=(
-            Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True),
-            Field(
-                name="step_seconds",
-                before=r"\| dt: ",
-                after=r"ms(?= \|)",
-                scale=MILLISECONDS,
-                needed=True,
-            ),
+            _LOSS,
+            _STEP_TIME,
             Field(name="tokens_per_second", before=r"\| tok/sec: ", after=r"(?= \|)", needed=True),
             Field(
                 name="reported_mfu",
@@ -120,16 +120,10 @@ BUILD_NANOGPT = line_format(
         anchors=(b"| norm: ",),
         head=rf"(?<!\w)step +{ITERATION} \| loss: ",
         fields=(
-            Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True),
+            _LOSS,
             Field(name="learning_rate", before=r"\| lr:? ", after=r"(?= \|)"),
             Field(name="grad_norm", before=r"\| norm: ", after=r"(?= \|)"),
-            Field(
-                name="step_seconds",
-                before=r"\| dt: ",
-                after=r"ms(?= \|)",
-                scale=MILLISECONDS,
-                needed=True,
-            ),
+            _STEP_TIME,
             Field(name="tokens_per_second", before=r"\| tok/sec: ", needed=True),
         ),
         whole=r"\| tok/sec: [0-9]+\.[0-9]{2}(?![0-9])",
