@@ -144,18 +144,21 @@ def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playgr
     """The user can start the script of a rehearsal again by hand.
 
     This works even if set-up lines of the profile change the current folder. The ranks of each
-    start find each other by files in a temporary folder, which is removed at the end.
+    start find each other by files in a temporary folder, which is removed at the end. An EXIT trap
+    of the set-up lines runs too.
     """
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="seed: [1]")
     elsewhere = playground.path / "elsewhere"
     elsewhere.mkdir()
-    call_this_python(playground, f"setup: [cd {elsewhere}]\n")
+    trap = "trap \"echo 'set-up ends'\" EXIT"
+    call_this_python(playground, f"setup: [cd {elsewhere}, {json.dumps(trap)}]\n")
     done = playground.teralog("submit", "campaign.yaml", "--rehearse")
     assert "1 rehearsed run: 1 completed" in done.stderr
     (script,) = (playground.path / "results" / "play" / "rehearsal").glob("*/job.sh")
     by_hand = bash(script, script.parent)
     assert (by_hand.returncode, "would start: " in by_hand.stdout) == (0, True), by_hand.stdout
+    assert by_hand.stdout.endswith("set-up ends\n")
     assert not list(elsewhere.iterdir())
     assert not list(script.parent.glob("**/ranks-*"))
 
