@@ -15,6 +15,7 @@ problem, and otherwise 0. The file uses only the standard library, because it ru
 Python of the training.
 """
 
+import argparse
 import importlib.util
 import json
 import os
@@ -38,6 +39,8 @@ LAST_WORD = "would start: nothing was trained"
 MEETING_SECONDS = 120.0
 CONNECT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
+# Only argparse knows which negative numbers its version takes for values.
+_NEGATIVE_NUMBER = argparse.ArgumentParser()._negative_number_matcher  # noqa: SLF001
 _LAST_PORT = 65535
 _VERDICT = "verdict"
 _MODULE = "-m "
@@ -355,7 +358,7 @@ def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]
     """
     options: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
-        if argument.startswith("-") and not _is_number(argument):
+        if _is_option(argument):
             option, equals, value = argument.partition("=")
             options.append((option, [value] if equals else []))
         elif options:
@@ -385,12 +388,14 @@ def _value_problems(option: str, values: list[str], takes: Mapping[str, Any]) ->
             yield f"argument {option}: invalid choice: {converted!r} (choose from {offered})"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _is_option(argument: str) -> bool:
+    """Return whether argparse takes an argument for an option, e.g. -1e-5, but not -1."""
+    return (
+        len(argument) > 1
+        and argument.startswith("-")
+        and " " not in argument.partition("=")[0]
+        and not _NEGATIVE_NUMBER.match(argument)
+    )
 
 
 def _port(environment: Mapping[str, str]) -> int | None:

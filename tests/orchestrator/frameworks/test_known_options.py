@@ -1,5 +1,6 @@
 """Rendered scripts pass only arguments that their programs accept."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -12,7 +13,7 @@ from orchestrator.campaign.campaign import load_campaign
 from orchestrator.frameworks.arguments import known_program
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.submit.scripts import job_script
-from orchestrator.workloads.rehearsal import option_problems
+from orchestrator.workloads.rehearsal import given_options, option_problems
 
 ROOT = Path(__file__).parents[3]
 RECORDS = ROOT / "orchestrator" / "frameworks" / "known_options"
@@ -68,6 +69,21 @@ def test_options_that_a_program_accepts_are_not_reported(words: str):
 )
 def test_what_a_program_refuses_is_reported_in_argparse_s_words(words: str, problem: str):
     assert list(option_problems(words.split(), ACCEPTED)) == [problem]
+
+
+@pytest.mark.parametrize(
+    "word", ["-1", "-1.5", "-.5", "-1.", "-1e-5", "-inf", "-nan", "-", "-a b", "1"]
+)
+def test_options_and_values_are_told_apart_as_argparse_does(word: str):
+    """A word is an option if argparse takes it for one, and otherwise a value.
+
+    Which negative numbers argparse takes for values depends on the version of Python.
+    """
+    program = argparse.ArgumentParser()
+    program.add_argument("--values", nargs="*")
+    given, unknown = program.parse_known_args(["--values", word])
+    options = given_options(["--values", word])
+    assert (options[0][1], len(options) > 1) == (given.values, bool(unknown))
 
 
 @pytest.mark.parametrize("path", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
