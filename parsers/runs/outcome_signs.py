@@ -61,9 +61,10 @@ _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERM
 _SRUN, _BASH = b"srun: error: ", b": line "
 # slurmstepd prints its name before `error: `, with the node's name if a machine runs the daemons of
 # several nodes. Since Slurm 25.05 it prints the time instead, e.g. `[2026-01-02T03:04:05.678] `.
-_STEPD = r"error: \*\*\* (?:JOB|STEP) .*"
-_CANCELLED_BY_SLURM = b"CANCELLED AT "
-CANCELLED_AT = rf"{_STEPD}CANCELLED AT \S+"
+# Old daemons print only their name, e.g. `slurmd[n1]: `.
+_STEPD = r"(?:error|slurm(?:step)?d\S*): \*\*\* (?:JOB|STEP) .*"
+_CANCELLED_BY_SLURM = b" CANCELLED "
+CANCELLED_AT = rf"{_STEPD}\bCANCELLED(?: AT \S+)?"
 # NPU: Ascend, MLU: Cambricon, MUSA: Moore Threads
 _DEVICE = "(?:CUDA|HIP|XPU|NPU|MLU|MUSA)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
@@ -164,6 +165,7 @@ SIGNS = (
         b"being killed",
         r"\berror: \S.* exceeded (?:virtual )?memory limit \([0-9]+ > [0-9]+\), being killed",
     ),
+    _sign(_HOST, _CAUSE, b" memory limit", r"\bExceeded (?:job|step) memory limit\s*$"),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
     _sign(_NAN, _CAUSE, b"found Inf in", r"\bfound Inf in (?:local|the) "),
@@ -192,12 +194,21 @@ SIGNS = (
         _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
     ),
     _sign(_PREEMPTED, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
-    _sign(_NODE_FAILURE, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO NODE FAILURE"),
-    _sign(_NODE_FAILURE, _END, _SRUN, r"srun: error: Node failure on"),
+    _sign(_NODE_FAILURE, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO NODE (?:\S+ )?FAIL"),
+    _sign(_NODE_FAILURE, _END, b" UNCORRECTABLE ", rf"{_STEPD}\bUNCORRECTABLE MEMORY ERROR"),
+    _sign(_NODE_FAILURE, _END, b"Node failure on", r"\b(?:srun|salloc): error: Node failure on"),
     _sign(_ERROR, _EXIT, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO TASK FAILURE"),
     _sign(_ERROR, _EXIT, b"FAILED (non-zero", rf"{_STEPD} FAILED \(non-zero exit code"),
     # A job is also cancelled when one of its tasks has died.
     _sign(_CANCELLED, _END, _CANCELLED_BY_SLURM, CANCELLED_AT, _CONSEQUENCE, _EXIT),
+    _sign(
+        _CANCELLED,
+        _END,
+        b"has been revoked",
+        r"\b(?:srun|salloc): (?:error: )?Job allocation [0-9]+ has been revoked",
+        _CONSEQUENCE,
+        _EXIT,
+    ),
     _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
     _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
     _sign(
