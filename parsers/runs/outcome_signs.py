@@ -74,6 +74,32 @@ _MPIRUN = b"noticed that process rank"
 _NOT_FOUND = r": line [0-9]+: .*: (?:No such|command not)"
 _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole training
 
+# What the exit code of a process shows, or the signal that ended it. Launchers print the signal 9
+# as -9, or as 128 + 9, or as 256 - 9. A process that ends by SIGTERM was stopped by another.
+_CODES = (
+    (_KILLED, _END, "(?:-9|137|247)", (_EXIT,)),
+    (_KILLED, _AFTERMATH, "(?:-15|143|241)", ()),
+    (_ERROR, _EXIT, "-?[1-9][0-9]*", ()),
+)
+_SIGNALS = (
+    (_KILLED, _END, "9", (_EXIT,)),
+    (_KILLED, _AFTERMATH, "15", ()),
+    (_ERROR, _EXIT, "[1-9][0-9]*", ()),
+)
+
+
+def _exits(
+    anchor: bytes,
+    pattern: str,
+    codes: tuple[tuple[OutcomeKind, Weight, str, tuple[Weight, ...]], ...] = _CODES,
+) -> tuple[Sign, ...]:
+    """Return the signs of a message with an exit code, which is `<code>` in its pattern."""
+    return tuple(
+        _sign(kind, weight, anchor, pattern.replace("<code>", rf"{code}(?![0-9])"), *explained_by)
+        for kind, weight, code, explained_by in codes
+    )
+
+
 # The first sign that matches a line counts.
 SIGNS = (
     _sign(_NAN, _FINISHED, b"'train_runtime': ", _RESULT + r"'train_loss': '?nan[^{}]*\}"),
@@ -209,20 +235,9 @@ SIGNS = (
         _CONSEQUENCE,
         _EXIT,
     ),
-    _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
-    _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
-    _sign(
-        _KILLED,
-        _END,
-        b" crashed with exit",
-        r"\bRank [0-9]+ crashed with exit code -9(?![0-9])",
-        _EXIT,
-    ),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
     _sign(_KILLED, _END, _BASH, rf"{_PROCESS}Killed\b", _EXIT),
     _sign(_KILLED, _END, b"Killed", r"^Killed\s*$", _EXIT),
-    _sign(_KILLED, _END, _MPIRUN, r"exited on signal 9\b", _EXIT),
-    _sign(_KILLED, _END, b"THE EXIT STRING", r"THE EXIT STRING: Killed \(signal 9\)", _EXIT),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Watchdog caught", r"\bWatchdog caught collective "),
     # A watchdog of torch ends the process. An older torch gives the reason on the fatal line [F…].
     _sign(
@@ -242,10 +257,6 @@ SIGNS = (
         b"Terminating process because",
         r"\] Terminating process because the (?:JAX distributed service|coordinator) detected",
     ),
-    # A process that ends by SIGTERM was stopped by another.
-    _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
-    _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
-    _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Exited with exit code 143"),
     # Messages of the program itself; its launcher later reports only an exit code.
     _sign(
         _ERROR,
@@ -268,12 +279,22 @@ SIGNS = (
     _sign(_ERROR, _EXIT, b"/job.sh: line ", rf"/job\.sh{_NOT_FOUND}"),
     _sign(_ERROR, _EXIT, b"/slurm_script: line ", rf"/slurm_script{_NOT_FOUND}"),
     _sign(_ERROR, _EXIT, b"node: line ", rf"(?:^|: )node{_NOT_FOUND}"),
-    _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
-    _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
-    _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),
-    _sign(_ERROR, _EXIT, b"Exit code ", r"\bLAUNCH INFO .* Exit code -?[1-9]"),
-    _sign(_ERROR, _EXIT, b" crashed with exit", r"\bRank [0-9]+ crashed with exit code -?[1-9]"),
-    _sign(_ERROR, _EXIT, b"ssh exited", r"^pdsh@\S+: .*: ssh exited with exit code [1-9]"),
+    *_exits(b"exitcode", r"\(exitcode: <code>\)|^\s*exitcode\s*: <code> \(pid"),
+    *_exits(b"return code", r"exits with return code = <code>"),
+    *_exits(_SRUN, rf"{_TASKS}Exited with exit code <code>"),
+    *_exits(b"Exit code ", r"\bLAUNCH INFO .* Exit code <code>"),
+    *_exits(b" crashed with exit", r"\bRank [0-9]+ crashed with exit code <code>"),
+    *_exits(b"ssh exited", r"^pdsh@\S+: .*: ssh exited with exit code <code>"),
+    # docker compose, and mpiexec of HPE
+    *_exits(b"exited with code ", r"^(?:\S+ )?(?:rank [0-9]+ )?exited with code <code>\s*$"),
+    *_exits(b" died from signal", r"\brank [0-9]+ died from signal <code>", _SIGNALS),
+    *_exits(b"command terminated", r"^command terminated with exit code <code>\s*$"),  # kubectl
+    *_exits(b"Exited with exit", r"^Exited with exit code <code>\.\s*$"),  # LSF
+    *_exits(b"EXIT_CODE=", r"^EXIT_CODE=<code>\s*$"),  # Google's xpk
+    *_exits(b"entrypoint command", r"\bJob entrypoint command failed with exit code <code>"),  # Ray
+    *_exits(_MPIRUN, r" exited on signal <code>", _SIGNALS),
+    *_exits(b"THE EXIT STRING", r"THE EXIT STRING: \w.*\(signal <code>\)", _SIGNALS),
+    *_exits(b"KILLED BY SIGNAL", r"\bKILLED BY SIGNAL: <code>", _SIGNALS),  # Intel's mpiexec
     _sign(_ERROR, _EXIT, _MPIRUN, r"noticed that process rank [0-9]+ with PID [0-9]+ on node "),
     _sign(
         _ERROR, _EXIT, b"non-zero status", r"detected that one or more processes exited with non"

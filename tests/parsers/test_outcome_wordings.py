@@ -280,6 +280,31 @@ LINES = {
     "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)": (KILLED, None),
     "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Hangup (signal 1)": (ERROR, None),
     "pdsh@login1: n2: ssh exited with exit code 1": (ERROR, None),
+    "srun: error: node01: task 0: Exited with exit code 137": (KILLED, None),
+    "  exitcode  : 137 (pid: 14750)": (KILLED, None),
+    EXIT_9.replace("-9", "247"): (KILLED, None),
+    EXIT_9.replace("-9", "-99"): (ERROR, None),
+    "command terminated with exit code 137": (KILLED, None),
+    "command terminated with exit code 143": (KILLED, None),
+    "command terminated with exit code 1": (ERROR, None),
+    "trainer-1 exited with code 137": (KILLED, None),
+    "trainer-1 exited with code 1": (ERROR, None),
+    "Exited with exit code 140.": (ERROR, None),
+    "EXIT_CODE=1": (ERROR, None),
+    "EXIT_CODE=143": (KILLED, None),
+    "Job entrypoint command failed with exit code -11, last available logs (truncated to 20,000": (
+        ERROR,
+        None,
+    ),
+    "mpirun noticed that process rank 7 with PID 0 on node n1 exited on signal 15 (Terminated).": (
+        KILLED,
+        None,
+    ),
+    "prterun noticed that process rank 7 with PID 0 on node n1 exited on signal 6 (Aborted).": (
+        ERROR,
+        None,
+    ),
+    "=   KILLED BY SIGNAL: 9 (Killed)": (KILLED, None),
     "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
     "Total training time: 99.00m": (COMPLETED, None),
     "peak memory allocated: 10184 MiB reserved: 10200 MiB": (COMPLETED, None),
@@ -333,6 +358,8 @@ NO_ENDS = (
     "  exitcode  : 0 (pid: 1)",
     "exits with return code = 0",
     "  time limit ...................................... None",
+    "EXIT_CODE=$?",
+    "trainer-1 exited with code 0",
     "CANCELLED",
     "the queue said: JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT",
     "grep 'Detected 1 oom_kill event' job.log",
@@ -374,6 +401,24 @@ def test_a_line_shows_how_the_run_ended(
     assert run_end is not None
     assert (run_end.kind, run_end.text, run_end.offset) == (kind, line.strip(), 6)
     assert run_end.requested_gib == pytest.approx(requested_gib)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("x1000c0s1b0n0.hsn.example.org: rank 3 exited with code 1", ERROR),
+        ("x1000c0s1b0n0.hsn.example.org: rank 3 died from signal 9", KILLED),
+        ("x1000c0s1b0n0.hsn.example.org: rank 3 died from signal 15", KILLED),
+        ("x1000c0s1b0n0.hsn.example.org: rank 3 died from signal 11", ERROR),
+    ],
+)
+def test_mpiexec_names_the_node_before_the_rank(
+    outcome: Read, line: str, kind: OutcomeKind
+) -> None:
+    """A message of HPE's mpiexec is recognized; its text does not contain the name of the node."""
+    run_end = outcome(f"{line}\n")
+    assert run_end is not None
+    assert (run_end.kind, run_end.text) == (kind, line.partition(": ")[2])
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
