@@ -71,6 +71,13 @@ _TASKS = r"\btasks? [0-9,\[\]-]+: "
 _PROCESS = r": line [0-9]+: +[0-9]+ "
 _CRASH = "(?:Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
 _MPIRUN = b"noticed that process rank"
+# LSF and PBS
+_JOB_KILLED, _PBS = b"job killed", r"^=>> PBS: job killed: "
+# Newer releases print the job's identifier before the type.
+_FLUX, _FLUX_ENDS = b"job.exception", r"\bjob\.exception (?:\S+ )?type="
+_RAY_JOB = r"^(?:.* -- )?Job '[\w.-]+'"
+# torchx and NeMo-Run, and SkyPilot
+_JOB_FINISHED = r"\bJob (?:\S+ )?finished(?:: | \(status: )"
 _NOT_FOUND = r": line [0-9]+: .*: (?:No such|command not)"
 _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole training
 
@@ -182,8 +189,12 @@ SIGNS = (
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"^OSError: \[Errno 12\] Cannot allocate memory"),
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"Error: .*: Cannot allocate memory \(12\)"),
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"\bfork: Cannot allocate memory"),
-    _sign(_HOST, _CAUSE, b"job killed", r"^TERM_MEMLIMIT: job killed after "),
-    _sign(_HOST, _CAUSE, b"job killed", r"^=>> PBS: job killed: v?mem \S+ exceeded limit"),
+    _sign(_HOST, _CAUSE, _JOB_KILLED, r"^TERM_(?:MEMLIMIT|SWAP): job killed"),
+    _sign(_HOST, _CAUSE, _JOB_KILLED, rf"{_PBS}p?v?mem \S+ exceeded limit"),
+    # Kubernetes: a pod that is described, or listed
+    _sign(_HOST, _CAUSE, b"OOMKilled", r'^\s*"?[Rr]eason"?: +"?OOMKilled\b'),
+    _sign(_HOST, _CAUSE, b"OOMKilled", r"\s[0-9]+/[0-9]+\s+OOMKilled\s"),
+    _sign(_HOST, _CAUSE, b" low on resource", r"\b[Nn]ode was low on resource: memory\b"),
     _sign(_HOST, _CAUSE, b" oom", r"\berror: [Dd]etected [0-9]+ oom[-_]kill event"),
     _sign(
         _HOST,
@@ -211,8 +222,27 @@ SIGNS = (
         _EXIT,
     ),
     _sign(_TIME_LIMIT, _END, b"time limit", r"\bJob \S+ has exceeded its time limit"),
-    _sign(_TIME_LIMIT, _END, b"job killed", r"^TERM_RUNLIMIT: job killed after "),
-    _sign(_TIME_LIMIT, _END, b"job killed", r"^=>> PBS: job killed: walltime \S+ exceeded limit"),
+    _sign(
+        _TIME_LIMIT,
+        _END,
+        _JOB_KILLED,
+        r"^TERM_(?:RUNLIMIT|CPULIMIT|DEADLINE|WINDOW): job killed",
+        _CONSEQUENCE,
+        _EXIT,
+    ),
+    _sign(
+        _TIME_LIMIT,
+        _END,
+        _JOB_KILLED,
+        rf"{_PBS}(?:walltime|p?cput) \S+ exceeded limit",
+        _CONSEQUENCE,
+        _EXIT,
+    ),
+    _sign(_TIME_LIMIT, _END, _FLUX, rf"{_FLUX_ENDS}timeout severity=0", _CONSEQUENCE, _EXIT),
+    # Kubernetes
+    _sign(_TIME_LIMIT, _END, b"specified deadline", r"\bJob was active longer than specified dead"),
+    # GNU's timeout
+    _sign(_TIME_LIMIT, _END, b": sending signal", r"^timeout: sending signal \w+ to command "),
     _sign(
         _TIME_LIMIT, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is timed-o"
     ),
@@ -220,6 +250,9 @@ SIGNS = (
         _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
     ),
     _sign(_PREEMPTED, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
+    _sign(_PREEMPTED, _END, _JOB_KILLED, r"^TERM_PREEMPT: job killed"),
+    _sign(_NODE_FAILURE, _END, _JOB_KILLED, rf"{_PBS}node [0-9]+ .*\bsister MOM"),
+    _sign(_NODE_FAILURE, _END, _FLUX, rf"{_FLUX_ENDS}exec severity=0 (?:node failure|lost con)"),
     _sign(_NODE_FAILURE, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO NODE (?:\S+ )?FAIL"),
     _sign(_NODE_FAILURE, _END, b" UNCORRECTABLE ", rf"{_STEPD}\bUNCORRECTABLE MEMORY ERROR"),
     _sign(_NODE_FAILURE, _END, b"Node failure on", r"\b(?:srun|salloc): error: Node failure on"),
@@ -235,6 +268,18 @@ SIGNS = (
         _CONSEQUENCE,
         _EXIT,
     ),
+    _sign(
+        _CANCELLED,
+        _END,
+        _JOB_KILLED,
+        r"^TERM_\w*(?:OWNER|ADMIN): job killed",
+        _CONSEQUENCE,
+        _EXIT,
+    ),
+    _sign(_CANCELLED, _END, _FLUX, rf"{_FLUX_ENDS}cancel severity=0", _CONSEQUENCE, _EXIT),
+    _sign(_CANCELLED, _END, b"Job '", rf"{_RAY_JOB} was stopped\s*$", _CONSEQUENCE, _EXIT),
+    _sign(_KILLED, _END, _JOB_KILLED, rf"(?:^TERM_\w+: job killed|{_PBS})", _EXIT),
+    _sign(_KILLED, _END, b"task(s) Killed", r"\bflux-job: task\(s\) Killed", _EXIT),
     _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
     _sign(_KILLED, _END, _BASH, rf"{_PROCESS}Killed\b", _EXIT),
     _sign(_KILLED, _END, b"Killed", r"^Killed\s*$", _EXIT),
@@ -290,6 +335,10 @@ SIGNS = (
     *_exits(b" died from signal", r"\brank [0-9]+ died from signal <code>", _SIGNALS),
     *_exits(b"command terminated", r"^command terminated with exit code <code>\s*$"),  # kubectl
     *_exits(b"Exited with exit", r"^Exited with exit code <code>\.\s*$"),  # LSF
+    *_exits(b"task(s) exited", r"\bflux-job: task\(s\) exited with exit code <code>"),
+    _sign(_ERROR, _EXIT, _FLUX, rf"{_FLUX_ENDS}\S+ severity=0"),
+    _sign(_ERROR, _EXIT, b"Job '", rf"{_RAY_JOB} failed\s*$"),
+    _sign(_ERROR, _EXIT, b"FAILED", rf"{_JOB_FINISHED}FAILED\b"),
     *_exits(b"EXIT_CODE=", r"^EXIT_CODE=<code>\s*$"),  # Google's xpk
     *_exits(b"entrypoint command", r"\bJob entrypoint command failed with exit code <code>"),  # Ray
     *_exits(_MPIRUN, r" exited on signal <code>", _SIGNALS),
@@ -318,7 +367,14 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),
     _sign(_KILLED, _AFTERMATH, _SRUN, r"Timed out waiting for job step to complete"),
     _sign(_KILLED, _AFTERMATH, b"STEPD TERMINATED ", rf"{_STEPD}STEPD TERMINATED ON "),
+    _sign(_KILLED, _AFTERMATH, b"task(s) Terminated", r"\bflux-job: task\(s\) Terminated"),
     _sign(_COMPLETED, Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
+    _sign(_COMPLETED, Weight.LAUNCHER, b"EXIT_CODE=", r"^EXIT_CODE=0\s*$"),
+    _sign(
+        _COMPLETED, Weight.LAUNCHER, b"Successfully completed.", r"^Successfully completed\.\s*$"
+    ),
+    _sign(_COMPLETED, Weight.LAUNCHER, b"Job '", rf"{_RAY_JOB} succeeded\s*$"),
+    _sign(_COMPLETED, Weight.LAUNCHER, b"SUCCEEDED", rf"{_JOB_FINISHED}SUCCEEDED\b"),
 )
 
 NO_SIGN = re.compile(r"\bNCCL INFO\b")
