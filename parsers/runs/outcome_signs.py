@@ -170,6 +170,11 @@ SIGNS = (
     _sign(_GPU, _CAUSE, b"PT_DEVMEM", r"MODULE:PT_DEVMEM Allocation failed"),
     _sign(_GPU, _CAUSE, b"Out of memory error on", r"^Out of memory error on \w+ [0-9]+\. Cannot"),
     _sign(_GPU, _CAUSE, b"RESOURCE_EXHAUSTED", r"(?:Xla|Jax)RuntimeError: RESOURCE_EXHAUSTED: "),
+    # Ascend: CANN's code of the error, and MindSpore
+    _sign(_GPU, _CAUSE, b"EL0004: ", r"^\s*EL0004: .*\b[Aa]llocat"),
+    _sign(_GPU, _CAUSE, b"and alloc failed", r"Device.* memory isn't enough and alloc failed"),
+    _sign(_GPU, _CAUSE, b"OUT_OF_RESOURCES: ", r"[Aa]borting with error : HSA\w+: .*\bmem : 0 MB"),
+    _sign(_HOST, _CAUSE, b"std::bad_alloc", r"(?:instance of '|what\(\):  |Error: )std::bad_all"),
     _sign(_HOST, _CAUSE, b"DefaultCPUAllocator", r"DefaultCPUAllocator: (?:can't|not enough)"),
     _sign(_HOST, _CAUSE, b"MemoryError", r"^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)"),
     _sign(_HOST, _CAUSE, b"Out of memory: Kill", r"\bOut of memory: Kill(?:ed)? process [0-9]"),
@@ -213,6 +218,8 @@ SIGNS = (
         b"uncorrectable",
         rf"\b{_DEVICE} error: uncorrectable (?:ECC|NVLink) error",
     ),
+    _sign(_NODE_FAILURE, _CAUSE, b" off the bus", r"\bGPU has fallen off the bus"),
+    _sign(_NODE_FAILURE, _CAUSE, b"GPU is lost", r"\bdevice handle for GPU.*: GPU is lost"),
     _sign(
         _TIME_LIMIT,
         _END,
@@ -296,6 +303,8 @@ SIGNS = (
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Got completion", r"\bNET/IB ?: Got completion .* error"),
+    # HCCL, Ascend's library: no answer from another rank
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"EI00", r"^\s*EI00(?:02|06|09|13|15): \S"),
     _sign(
         _COMMUNICATION,
         _CONSEQUENCE,
@@ -313,6 +322,18 @@ SIGNS = (
     _sign(_ERROR, _END, b"__main__' module", r"can't find '__main__' module in '"),
     # OLMo logs an exception with this line; the traceback may be missing.
     _sign(_ERROR, _END, b"Uncaught ", r"\bCRITICAL\b.*\bUncaught \w+: "),
+    # Faults on a GPU, as torch's watchdog, C++ and AMD's driver report them
+    _sign(
+        _ERROR,
+        _END,
+        b"terminated with exception",
+        rf"\bwatchdog thread terminated with exception: {_DEVICE} error: ",
+    ),
+    _sign(_ERROR, _END, b"what():  ", rf"^\s*what\(\):  {_DEVICE} error: "),
+    _sign(
+        _ERROR, _END, b" by GPU node-", r"^(?:Memory access fault|HW Exception) by GPU node-[0-9]"
+    ),
+    _sign(_ERROR, _END, b"HSA_STATUS_ERROR", r"[Aa]borting with error : HSA_STATUS_ERROR"),
     # Python prints these errors of the program's own file without a traceback.
     _sign(_ERROR, _END, b"SyntaxError: ", r"^SyntaxError: \S"),
     _sign(_ERROR, _END, b"IndentationError: ", r"^IndentationError: \S"),
@@ -355,6 +376,12 @@ SIGNS = (
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Aborted"),
     _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Unable to create step for job"),
     _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Application launch failed: "),
+    # C++ programs: UCX, and Google's libraries
+    _sign(_ERROR, _EXIT, b"Caught signal ", r"\] Caught signal [0-9]+ \(\w+"),
+    _sign(_ERROR, _EXIT, b" received at time=", r"^\*\*\* SIG(?!TERM|INT)[A-Z]+ received at time="),
+    _sign(
+        _ERROR, _EXIT, b"Check failed: ", r"^(?:F[0-9]{4} |[0-9-]+ [0-9:.]+: F ).*Check failed: "
+    ),
     _sign(_ERROR, _EXIT, b"Fatal Python error: ", r"^Fatal Python error: "),
     _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
     # torch.distributed.launch stops its processes if one has died, and if it is stopped itself.
@@ -381,12 +408,13 @@ NO_SIGN = re.compile(r"\bNCCL INFO\b")
 
 # What a traceback shows by its exception, from the first pattern that matches it.
 EXCEPTIONS = (
-    # of a process that has lost another one
+    # of a process that has lost another one; the numbers are Ascend's codes of time-outs
     (
         re.compile(
             r"Dist(?:Backend|Network|Store)Error|[NH]CCL error|nccl(?:Remote|System)Error"
             r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
             r"|client socket has (?:timed out|failed)|Rendezvous(?:Connection|Timeout|Closed)Error"
+            r"|\bHccl\w+, error code|error code is (?:107020|50704[678])(?![0-9])"
         ),
         _COMMUNICATION,
         _CONSEQUENCE,

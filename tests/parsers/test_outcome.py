@@ -148,6 +148,17 @@ ORDERS = {
         ),
         OutcomeKind.PREEMPTED,
     ),
+    "a time-out of Ascend": (
+        (
+            f"{TRACE}RuntimeError: npuSynchronizeDevice:NPUStream.cpp:435 NPU function error: "
+            f"aclrtSynchronizeDevice, error code is 507048\n{SLURM} ***\n"
+        ),
+        COMMUNICATION,
+    ),
+    "a killed process explains a time-out of Ascend": (
+        f"{TRACE}RuntimeError: OPS function error: HcclAllreduce, error code is 6\n{EXIT_9}\n",
+        KILLED,
+    ),
     "torchrun starts the processes again": (
         (
             f"{OMP}{SET_UP}{TRACE}ValueError: x\n{EXIT_9[:-2]}1\n"

@@ -268,6 +268,12 @@ LINES = {
         None,
     ),
     "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED": (GPU, None),
+    "EL0004: 2024-03-01-10:00:00.123.456 Failed to allocate memory.": (GPU, None),
+    "RuntimeError: Device(id:0) memory isn't enough and alloc failed, kernel name: x": (GPU, None),
+    ":0:rocdevice.cpp:2660: Callback: Queue 0x7f aborting with error : "
+    "HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources. "
+    "Code: 0x1008 Available Free mem : 0 MB": (GPU, None),
+    "terminate called after throwing an instance of 'std::bad_alloc'": (HOST, None),
     "Failed to CUDA calloc async 608 bytes": (GPU, None),
     "RuntimeError: [Rank:0] FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size::9": (
         GPU,
@@ -305,6 +311,36 @@ LINES = {
     ),
     "RuntimeError: Rank 3, device 3: Unexpected result inf (message='found Inf in local forward "
     "loss calculation')": (NAN, None),
+    "NVRM: Xid (PCI:0000:4a:00): 79, pid=7, name=python, GPU has fallen off the bus.": (
+        NODE_FAILURE,
+        None,
+    ),
+    "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the": (
+        NODE_FAILURE,
+        None,
+    ),
+    "EI0002: [PID: 7] 2025-06-25-10:45:23.586.187 The wait execution of the Notify register times "
+    "out.": (COMMUNICATION, None),
+    "EI0006: 2024-08-05-18:15:21.270.506 Getting socket times out.": (COMMUNICATION, None),
+    "[E817 17:40:34.2 ProcessGroupNCCL.cpp:1515] [PG 0 Rank 12] Process group watchdog thread "
+    "terminated with exception: CUDA error: an illegal memory access was encountered": (
+        ERROR,
+        None,
+    ),
+    "  what():  HIP error: an illegal memory access was encountered": (ERROR, None),
+    "Memory access fault by GPU node-2 (Agent handle: 0x55fe) on address 0x7f. Reason: Page not": (
+        ERROR,
+        None,
+    ),
+    "HW Exception by GPU node-1 (Agent handle: 0x1b0fc990) reason :GPU Hang": (ERROR, None),
+    ":0:rocdevice.cpp:3586: Callback: Queue 0x7f78 aborting with error : HSA_STATUS_ERROR_EXCEPTION"
+    ": An HSAIL operation resulted in a hardware exception. code: 0x1016": (ERROR, None),
+    "[n1:5275 :0:5275] Caught signal 7 (Bus error: nonexistent physical address)": (ERROR, None),
+    "*** SIGSEGV received at time=1700000000 on cpu 3 ***": (ERROR, None),
+    "F0102 03:04:05.123456    1234 pjrt_client.cc:77] Check failed: status.ok() INTERNAL": (
+        ERROR,
+        None,
+    ),
     "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/ProcessGroupHCCL.cpp:64": (
         COMMUNICATION,
         None,
@@ -406,6 +442,8 @@ NO_ENDS = (
     "exits with return code = 0",
     "  time limit ...................................... None",
     "EXIT_CODE=$?",
+    "[W NPUStream.cpp:409] Warning: NPU warning, error code is 507046[Error]:",
+    "EI0002 in the manual: the wait execution of the Notify register times out",
     "Job 'raysubmit_hXacRZtV7BeZUNA9' submitted successfully",
     "0.1s: job.exception type=note severity=3 waiting for the scheduler",
     "# on TERM_OWNER: job killed by owner, submit again",
