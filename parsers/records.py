@@ -283,7 +283,7 @@ class Outcome:
     line: the number of this line, the first being 1; None if lines were not counted.
     offset: the byte at which the line starts.
     text: the line without rank prefix, progress bar and colours; None if no line shows how
-        the run ended.
+        the run ended, and if the line was read together with others.
     requested_gib: how much memory the program asked for when it ran out of memory, if the
         line contains it.
     source: the name of the log that contains the line, if the run has several logs.

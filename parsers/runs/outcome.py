@@ -42,6 +42,9 @@ from parsers.scan.wanted import Candidate, Wanted
 from parsers.scan.window import Bounds
 
 _FINISHED_MARK = "[teralog] finished "
+# MaxText prints its options, but not in each report how many steps it will do. It counts from 0.
+_PLANNED_ANCHOR = b"Config param steps: "
+_PLANNED = re.compile(r"\bConfig param steps: (?P<steps>[1-9][0-9]{0,17})\s*$")
 _HEADER = HEADER.encode()
 _INTRODUCTIONS = frozenset(INTRODUCTION_ANCHORS)
 _TRACEBACK_LINES = 400
@@ -50,6 +53,7 @@ END_ANCHORS = {
     **dict.fromkeys((sign.anchor for sign in SIGNS), 0),
     **dict.fromkeys(INTRODUCTION_ANCHORS, 0),
     _FINISHED_MARK.encode(): 0,
+    _PLANNED_ANCHOR: 0,
     _HEADER: _TRACEBACK_LINES,
 }
 """What to search a log for to know how it ended, with the number of further lines to give."""
@@ -79,6 +83,7 @@ class EndDetector:
         """Start without any messages."""
         self.first: dict[Weight, Outcome] = {}
         self._steps_since = 0
+        self._last_planned: int | None = None  # for programs that do not report it in each step
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
         self._introduced: tuple[int, Introduction] | None = None  # where such a line ends
 
@@ -115,9 +120,17 @@ class EndDetector:
         If the report is about the last planned step, the run is complete.
         """
         self.read_loss(step.loss if step.has_finite_loss else math.nan, candidate)
-        if step.iterations is not None and step.iteration >= step.iterations:
+        last = self._last_planned if step.iterations is None else step.iterations
+        if last is not None and step.iteration >= last:
             line = decode(candidate.line).rpartition("\r")[2]
-            self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
+            outcome = _outcome(OutcomeKind.COMPLETED, candidate, line)
+            if candidate.steps is not None or candidate.batch is not None:  # many lines, no text
+                outcome = Outcome(kind=OutcomeKind.COMPLETED, offset=step.offset)
+            self.first.setdefault(Weight.FINISHED, outcome)
+
+    def plans_to_end_by(self, step: int) -> bool:
+        """Return whether a line of the log has shown that the run ends at this step or earlier."""
+        return self._last_planned is not None and step >= self._last_planned
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
         """Process the loss of a report, and the line that contains it.
@@ -165,6 +178,8 @@ class EndDetector:
         if END_ANCHORS.keys().isdisjoint(candidate.anchors):
             return
         text = decode(candidate.line)
+        if _PLANNED_ANCHOR in candidate.anchors and (planned := _PLANNED.search(text)):
+            self._last_planned = int(planned["steps"]) - 1
         if _FINISHED_MARK in text:
             yield from self._own_mark(candidate, text)
         if HEADER in text and (ended := self._traceback(candidate)):

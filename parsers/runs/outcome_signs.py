@@ -71,6 +71,7 @@ _TASKS = r"\btasks? [0-9,\[\]-]+: "
 _PROCESS = r": line [0-9]+: +[0-9]+ "
 _CRASH = "(?:Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
 _MPIRUN = b"noticed that process rank"
+_STOPPED = b"Training stopped: "
 # LSF and PBS
 _JOB_KILLED, _PBS = b"job killed", r"^=>> PBS: job killed: "
 # Newer releases print the job's identifier before the type.
@@ -152,6 +153,17 @@ SIGNS = (
         b"Final validation metrics: ",
         r"['\"]Final validation metrics: (?:\{|None)",
     ),
+    # MaxText
+    _sign(
+        _COMPLETED,
+        _FINISHED,
+        _STOPPED,
+        r"\bTraining stopped: (?:Target loss .* is achieved|You may have run out of training data)",
+    ),
+    _sign(_PREEMPTED, _AFTERMATH, _STOPPED, r"\bTraining stopped: Job is preempted"),
+    _sign(_CANCELLED, _AFTERMATH, _STOPPED, r"\bTraining stopped: Job received termination signal"),
+    _sign(_ERROR, _END, _STOPPED, r"\bTraining stopped: (?:Checkpointing failed|`next\()"),
+    _sign(_NAN, _CAUSE, b"Aborting training", r"\bAborting training due to (?:NaN|Inf) loss"),
     _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
     _sign(_COMPLETED, _FINISHED, b" throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
     _sign(

@@ -231,7 +231,8 @@ class RunSplitter:
         """
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
-        if not is_counted and not launch.reported[log_format.name].add_block(block):
+        at_end = launch.ends.plans_to_end_by(block.columns["iteration"][-1])
+        if at_end or (not is_counted and not launch.reported[log_format.name].add_block(block)):
             for step in block.steps():
                 self._read_records(candidate._replace(offset=step.offset), [(log_format, [step])])
             return

@@ -311,6 +311,15 @@ LINES = {
     ),
     "RuntimeError: Rank 3, device 3: Unexpected result inf (message='found Inf in local forward "
     "loss calculation')": (NAN, None),
+    # MaxText
+    "I0101 00:00:00.1 12 train.py:1061] Training stopped: Job is preempted.": (PREEMPTED, None),
+    "Training stopped: Job received termination signal (SIGTERM).": (CANCELLED, None),
+    "Training stopped: Checkpointing failed. x": (ERROR, None),
+    "Training stopped: Target loss self.config.target_eval_loss=2.5 is achieved.": (
+        COMPLETED,
+        None,
+    ),
+    "E0101 00:00:00.1 12 metric_logger.py:298] Aborting training due to NaN loss.": (NAN, None),
     "NVRM: Xid (PCI:0000:4a:00): 79, pid=7, name=python, GPU has fallen off the bus.": (
         NODE_FAILURE,
         None,

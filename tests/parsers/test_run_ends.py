@@ -119,6 +119,35 @@ def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
     assert last.outcome is None
 
 
+def maxtext(count: int, planned: int) -> str:
+    """Return a log of MaxText with the plan, and with reports about the first `count` steps."""
+    return f"Config param steps: {planned}\n" + "".join(
+        f"completed step: {step}, seconds: 1.500, TFLOP/s/device: 41.524, loss: 2.500\n"
+        for step in range(count)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 1000])
+def test_maxtext_is_complete_when_it_has_done_the_steps_that_it_planned(count: int) -> None:
+    """MaxText prints no line at its end, but its options contain the number of steps."""
+    (run,) = runs_of(maxtext(count, planned=count))
+    assert run.outcome is not None
+    assert run.outcome.kind is COMPLETED
+    assert run.outcome.offset == run.steps[-1].offset
+    assert len(run.steps) == count
+    (run,) = runs_of(maxtext(count, planned=count + 1))
+    assert run.outcome is not None
+    assert run.outcome.kind is TRUNCATED
+
+
+def test_maxtext_s_steps_on_several_hosts_are_one_run() -> None:
+    """Each host of MaxText prints its options and all steps."""
+    hosts = maxtext(30, planned=30).splitlines()
+    (run,) = runs_of("".join(f"{line}\n{line}\n" for line in hosts))
+    assert run.outcome is not None
+    assert (run.outcome.kind, len(run.steps)) == (COMPLETED, 30)
+
+
 NOT_UNDERSTOOD = {
     "torn": (megatron(10)[:100] + "\n", {"Megatron": 1}),
     "of another kind": (
