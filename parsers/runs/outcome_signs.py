@@ -181,7 +181,13 @@ SIGNS = (
     _sign(_GPU, _CAUSE, b"to CUDA calloc", r"^Failed to CUDA calloc async [0-9]+ bytes"),
     _sign(_GPU, _CAUSE, b"PT_DEVMEM", r"MODULE:PT_DEVMEM Allocation failed"),
     _sign(_GPU, _CAUSE, b"Out of memory error on", r"^Out of memory error on \w+ [0-9]+\. Cannot"),
-    _sign(_GPU, _CAUSE, b"RESOURCE_EXHAUSTED", r"(?:Xla|Jax)RuntimeError: RESOURCE_EXHAUSTED: "),
+    _sign(
+        _GPU,
+        _CAUSE,
+        b"RESOURCE_EXHAUSTED",
+        r"^\S*(?:Runtime|Value)Error: RESOURCE_EXHAUSTED: (?!Received message)",
+    ),
+    _sign(_GPU, _CAUSE, b"OUT_OF_DEVICE_MEMORY", r"Error: .*\bUR_RESULT_ERROR_OUT_OF_DEVICE_MEM"),
     # Ascend: CANN's code of the error, and MindSpore
     _sign(_GPU, _CAUSE, b"EL0004: ", r"^\s*EL0004: .*\b[Aa]llocat"),
     _sign(_GPU, _CAUSE, b"and alloc failed", r"Device.* memory isn't enough and alloc failed"),
@@ -221,6 +227,17 @@ SIGNS = (
     ),
     _sign(_HOST, _CAUSE, b" memory limit", r"\bExceeded (?:job|step) memory limit\s*$"),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
+    # DeepSpeed and fairseq, when the gradients are not finite at any scale; and torchvision
+    _sign(
+        _NAN,
+        _CAUSE,
+        b"already at minimum",
+        r"\bCurrent loss scale already at minimum - cannot decrease",
+    ),
+    _sign(
+        _NAN, _CAUSE, b"loss scale reached", r"^(?:\w+Error|Exception): Minimum loss scale reached"
+    ),
+    _sign(_NAN, _CAUSE, b", stopping training", r"^Loss is .*(?:nan|inf).*, stopping training"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
     _sign(_NAN, _CAUSE, b"found Inf in", r"\bfound Inf in (?:local|the) "),
     # A fault of a GPU: another node helps.
@@ -279,6 +296,11 @@ SIGNS = (
     _sign(_ERROR, _EXIT, b"FAILED (non-zero", rf"{_STEPD} FAILED \(non-zero exit code"),
     # A job is also cancelled when one of its tasks has died.
     _sign(_CANCELLED, _END, _CANCELLED_BY_SLURM, CANCELLED_AT, _CONSEQUENCE, _EXIT),
+    # Ray
+    _sign(_PREEMPTED, _CAUSE, b" node was preempted", r"^\s*the actor's node was preempted"),
+    _sign(
+        _NODE_FAILURE, _END, b" its node has died", r"\bThe actor (?:is dead|died) because its nod"
+    ),
     _sign(
         _CANCELLED,
         _END,
@@ -400,7 +422,14 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
     _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
     _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),
+    _sign(
+        _CANCELLED, _END, b" death signal, ", r"\bReceived (?:2|\S*SIGINT) death signal, shutting"
+    ),
     _sign(_KILLED, _AFTERMATH, b" death signal, ", r"\bReceived \S+ death signal, shutting down w"),
+    # NeMo, which saves a checkpoint, and programs in general
+    _sign(_PREEMPTED, _AFTERMATH, b"Preemption detected", r"\bPreemption detected, saving checkp"),
+    _sign(_KILLED, _AFTERMATH, b"SIGTERM", r"\b[Rr]eceived (?:signal )?SIGTERM\b"),
+    _sign(_KILLED, _AFTERMATH, b"SIGTERM", r"^\*\*\* SIGTERM received"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Terminated"),
     # Slurm kills processes that do not end by themselves when their job or step is over.
     _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),
@@ -426,18 +455,38 @@ EXCEPTIONS = (
             r"Dist(?:Backend|Network|Store)Error|[NH]CCL error|nccl(?:Remote|System)Error"
             r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
             r"|client socket has (?:timed out|failed)|Rendezvous(?:Connection|Timeout|Closed)Error"
+            r"|(?:Xla|Jax)RuntimeError: (?:DEADLINE_EXCEEDED|UNAVAILABLE): "
+            r"|monitoredBarrier|store based barrier|Timed out waiting [0-9]+ms for (?:send|recv)"
+            r"|NCCL communicator was aborted|Application timeout caused pair closure"
             r"|\bHccl\w+, error code|error code is (?:107020|50704[678])(?![0-9])"
         ),
         _COMMUNICATION,
         _CONSEQUENCE,
     ),
+    (
+        re.compile(
+            r"(?i)^\S+: (?:.*\bloss\b.{0,40}\b(?:nan|inf|infinite|non-?finite)\b"
+            r"|.*\b(?:nan|infinite|non-?finite)\b.{0,20}\bloss\b)"
+        ),
+        _NAN,
+        _CAUSE,
+    ),
     (re.compile(r"^KeyboardInterrupt"), _CANCELLED, _END),
     (re.compile(r"SignalException: Process \S+ got signal: 2\b"), _CANCELLED, _END),
     (re.compile(r"SignalException: Process \S+ got signal: (?:1|15)\b"), _KILLED, _AFTERMATH),
-    (re.compile(r"killed by signal: Killed|with (?:signal |<Signals\.)SIGKILL"), _KILLED, _END),
+    (
+        re.compile(
+            r"killed by signal: Killed|with (?:signal |<Signals\.)SIGKILL|exit status 137\b"
+        ),
+        _KILLED,
+        _END,
+    ),
     # of a process that reports the end of another one
     (
-        re.compile(r"ChildFailedError|CalledProcessError|SignalException|Broken pipe"),
+        re.compile(
+            r"ChildFailedError|CalledProcessError|SignalException|Broken pipe"
+            r"|^(?:\w+\.)*(?:ActorDied|RayActor|WorkerCrashed)Error\b"
+        ),
         _ERROR,
         _EXIT,
     ),

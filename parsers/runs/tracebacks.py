@@ -39,13 +39,14 @@ _BOX_SIDE, _BOX_END = "│", "╰"
 class Introduction(Enum):
     """What a line directly before a traceback shows: how serious the exception is."""
 
-    HARMLESS = "only reported: raised by a destructor or a logging call"
+    HARMLESS = "only reported: raised by a destructor, a logging call, or when the process exits"
     THREAD = "ended a thread of the process"
 
 
 _INTRODUCTIONS = {
     "Exception ignored ": Introduction.HARMLESS,
     "--- Logging error ---": Introduction.HARMLESS,
+    "Error in atexit._run_exitfuncs": Introduction.HARMLESS,
     "Exception in thread ": Introduction.THREAD,
 }
 INTRODUCTION_ANCHORS = tuple(text.encode() for text in _INTRODUCTIONS)

@@ -137,6 +137,32 @@ ORDERS = {
         f"{TRACE}TimeoutError: The client socket has timed out after 60s while trying to connect\n",
         COMMUNICATION,
     ),
+    "a loss that is nan": (f"{TRACE}RuntimeError: Train loss contains a NaN.\n", NAN),
+    "a loss that became infinite": (
+        f"{TRACE}FloatingPointError: Loss became infinite or NaN at iteration=3!\n",
+        NAN,
+    ),
+    "an error that names an infinite number": (f"{TRACE}ValueError: lr must not be inf\n", ERROR),
+    "a service of JAX that does not answer": (
+        f"{TRACE}jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out.\n",
+        COMMUNICATION,
+    ),
+    "Gloo waits for another rank": (
+        f"{TRACE}RuntimeError: [g/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv op\n",
+        COMMUNICATION,
+    ),
+    "an error of a worker after an actor of Ray has died": (
+        f"{TRACE}ray.exceptions.ActorDiedError: The actor died\n{TRACE}ValueError: x\n{EXIT_1}\n",
+        ERROR,
+    ),
+    "an actor of Ray whose node has died": (
+        f"{TRACE}RayActorError: The actor died.\nThe actor is dead because its node has died.\n",
+        OutcomeKind.NODE_FAILURE,
+    ),
+    "a child of accelerate that was killed": (
+        f"{TRACE}subprocess.CalledProcessError: Command '['a']' returned exit status 137.\n",
+        KILLED,
+    ),
     "no rendezvous": (
         f"{TRACE}torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: x\n",
         COMMUNICATION,
@@ -297,6 +323,7 @@ def test_a_traceback_is_shown_by_its_exception(
 
 HARMLESS = (
     f"Exception ignored in: <function Pool.__del__ at 0x7f>\n{TRACE}OSError: x\n",
+    f"Error in atexit._run_exitfuncs:\n{TRACE}BrokenPipeError: x\n",
     f"--- Logging error ---\n{TRACE}UnicodeEncodeError: x\n",
     "Traceback (most recent call last):\nis how an error report begins\n",
 )

@@ -311,6 +311,30 @@ LINES = {
     ),
     "RuntimeError: Rank 3, device 3: Unexpected result inf (message='found Inf in local forward "
     "loss calculation')": (NAN, None),
+    "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting "
+    "run.": (NAN, None),
+    "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.": (
+        NAN,
+        None,
+    ),
+    "Loss is nan, stopping training": (NAN, None),
+    "RuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3221225472 bytes.": (GPU, 3.0),
+    "RuntimeError: level_zero backend failed: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)": (
+        GPU,
+        None,
+    ),
+    "The actor is dead because its node has died. Node Id: 677df2a9": (NODE_FAILURE, None),
+    "the actor's node was preempted: spot": (PREEMPTED, None),
+    "W0102 03:04:05 26 api.py:723] Received 2 death signal, shutting down workers": (
+        CANCELLED,
+        None,
+    ),
+    "[NeMo I 2024-12-02 preemption:67] Preemption detected, saving checkpoint and exiting": (
+        PREEMPTED,
+        None,
+    ),
+    "[rank: 0] Received SIGTERM: 15": (KILLED, None),
+    "*** SIGTERM received by PID 1 (TID 1) on cpu 0 from PID 0; stack trace: ***": (KILLED, None),
     # MaxText
     "I0101 00:00:00.1 12 train.py:1061] Training stopped: Job is preempted.": (PREEMPTED, None),
     "Training stopped: Job received termination signal (SIGTERM).": (CANCELLED, None),
@@ -451,6 +475,22 @@ NO_ENDS = (
     "exits with return code = 0",
     "  time limit ...................................... None",
     "EXIT_CODE=$?",
+    "XlaRuntimeError: RESOURCE_EXHAUSTED: Received message larger than max (9 vs. 4)",
+    "TensorBoard caught SIGTERM; exiting...",
+    "SIGTERM handler installed: a checkpoint is saved when the signal comes",
+    "WARNING: overflow detected, setting loss scale to: 0.0625",
+    "  min_loss_scale .................................. 1.0",
+    "CUDA out of memory detected. Train microbatch size will be decreased from 4 -> 2.",
+    (
+        "[rank0]:[W312 00:49:03.9 a.cpp:1250] Warning: WARNING: process group has NOT "
+        "been destroyed before we destruct ProcessGroupNCCL."
+    ),
+    "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072",
+    "NCCL WARN NET/IB : No device found.",
+    "wandb: ERROR Error while calling W&B API: internal database error (<Response [500]>)",
+    "srun: Job 12 step creation temporarily disabled, retrying (Requested nodes are busy)",
+    "srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
+    "Early stopping: the loss is not nan",
     "[W NPUStream.cpp:409] Warning: NPU warning, error code is 507046[Error]:",
     "EI0002 in the manual: the wait execution of the Notify register times out",
     "Job 'raysubmit_hXacRZtV7BeZUNA9' submitted successfully",
