@@ -71,7 +71,8 @@ _TASKS = r"\btasks? [0-9,\[\]-]+: "
 _PROCESS = r": line [0-9]+: +[0-9]+ "
 _CRASH = "(?:Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
 _MPIRUN = b"noticed that process rank"
-_STOPPED = b"Training stopped: "
+_STOPPED, _DETECTED = b"Training stopped: ", b"is detected by the operating system"
+_FATAL = r"(?:(?:^|\])F[0-9]{4} |^[0-9-]+ [0-9:.]+: F )"  # of Google's loggers
 # LSF and PBS
 _JOB_KILLED, _PBS = b"job killed", r"^=>> PBS: job killed: "
 # Newer releases print the job's identifier before the type.
@@ -413,9 +414,16 @@ SIGNS = (
     # C++ programs: UCX, and Google's libraries
     _sign(_ERROR, _EXIT, b"Caught signal ", r"\] Caught signal [0-9]+ \(\w+"),
     _sign(_ERROR, _EXIT, b" received at time=", r"^\*\*\* SIG(?!TERM|INT)[A-Z]+ received at time="),
+    _sign(_ERROR, _EXIT, b"Check failed: ", rf"{_FATAL}.*Check failed: "),
+    _sign(_ERROR, _EXIT, b"Non-OK-status: ", rf"{_FATAL}.*Non-OK-status: "),
+    # Paddle
+    _sign(_KILLED, _AFTERMATH, _DETECTED, r"^FatalError: `Termination signal` is detected"),
+    _sign(_ERROR, _EXIT, _DETECTED, r"^FatalError: `.*` is detected"),
+    # Lightning, and a script that Slurm cannot start
     _sign(
-        _ERROR, _EXIT, b"Check failed: ", r"^(?:F[0-9]{4} |[0-9-]+ [0-9:.]+: F ).*Check failed: "
+        _ERROR, _EXIT, b"Child process with", r"\bChild process with PID [0-9]+ terminated with c"
     ),
+    _sign(_ERROR, _EXIT, b"error: execve():", r"\berror: execve\(\): "),
     _sign(_ERROR, _EXIT, b"Fatal Python error: ", r"^Fatal Python error: "),
     _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
     # torch.distributed.launch stops its processes if one has died, and if it is stopped itself.

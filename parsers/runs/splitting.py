@@ -48,10 +48,14 @@ Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
 @dataclass(slots=True)
 class _Launch:
-    """One launch of a program, with the part of its content that was read so far."""
+    """One launch of a program, with the part of its content that was read so far.
+
+    exited_early: whether a launcher has reported the exit of a process before the program started.
+    """
 
     begin: int
     started: bool = False
+    exited_early: bool = False
     ends: EndDetector = field(default_factory=EndDetector)
     parts: list[Part] = field(default_factory=list)
     counted_steps: list[Step | StepBlock] = field(default_factory=list)
@@ -150,6 +154,7 @@ class RunSplitter:
         if sign and sign.kind is LaunchKind.RESUMED:
             launch.resumed_from = sign.iteration
         self._detector.ended |= launch.ends.read(part)
+        launch.exited_early |= not launch.started and Weight.EXIT in launch.ends.first
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
     def _read_before(self, candidate: Candidate, place: int, readings: Readings) -> Readings:
@@ -243,7 +248,12 @@ class RunSplitter:
         self._read_progress()
 
     def _read_progress(self) -> None:
-        self._launches[-1].started = self._detector.progress = True
+        launch = self._launches[-1]
+        # All processes of this program have started. So another program ended before, e.g. a check.
+        if launch.exited_early:
+            launch.ends.first.clear()
+            launch.exited_early = False
+        launch.started = self._detector.progress = True
         self._echoed_from = None
 
     def _read_setting(self, setting: Setting) -> None:

@@ -335,6 +335,18 @@ LINES = {
     ),
     "[rank: 0] Received SIGTERM: 15": (KILLED, None),
     "*** SIGTERM received by PID 1 (TID 1) on cpu 0 from PID 0; stack trace: ***": (KILLED, None),
+    "  0%| | 1/7800 [00:01<2:37,  1.21s/it]F0000 00:00:1717141650.8    9276 client.cc:487] "
+    "Non-OK-status: status status: INTERNAL: Core halted unexpectedly": (ERROR, None),
+    "FatalError: `Termination signal` is detected by the operating system.": (KILLED, None),
+    "FatalError: `Segmentation fault` is detected by the operating system.": (ERROR, None),
+    "[rank: 1] Child process with PID 23026 terminated with code 1. Forcefully terminating": (
+        ERROR,
+        None,
+    ),
+    "slurmstepd: error: execve(): /spool/job7/slurm_script: No such file or directory": (
+        ERROR,
+        None,
+    ),
     # MaxText
     "I0101 00:00:00.1 12 train.py:1061] Training stopped: Job is preempted.": (PREEMPTED, None),
     "Training stopped: Job received termination signal (SIGTERM).": (CANCELLED, None),

@@ -119,6 +119,29 @@ def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
     assert last.outcome is None
 
 
+EXIT_127 = "srun: error: n1: task 0: Exited with exit code 127\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [
+        (EXIT_127 + START + megatron(10, 20), TRUNCATED),
+        (TRACE + EXIT_127 + START + megatron(10, 20) + TIME_LIMIT, OutcomeKind.TIME_LIMIT),
+        (EXIT_127 + START + megatron(10, 20) + TRACE, ERROR),
+        (EXIT_127 + START, ERROR),
+        (START + EXIT_127 + megatron(10, 20), ERROR),
+    ],
+)
+def test_a_step_that_failed_before_the_training_is_not_its_end(log: str, kind: OutcomeKind) -> None:
+    """If a check fails before the training starts, the training may still report steps.
+
+    A process that exits after the training has started is a process of the training.
+    """
+    (run,) = runs_of(log)
+    assert run.outcome is not None
+    assert run.outcome.kind is kind
+
+
 def maxtext(count: int, planned: int) -> str:
     """Return a log of MaxText with the plan, and with reports about the first `count` steps."""
     return f"Config param steps: {planned}\n" + "".join(
