@@ -46,7 +46,7 @@ from parsers.formats.deepspeed_profiler import DEEPSPEED_PROFILER
 from parsers.formats.environment import ENVIRONMENT
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
-from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON, NANOTRON_2025
 from parsers.formats.megatron.iterations_2019 import MEGATRON_2019
 from parsers.formats.megatron.memory import BRIDGE_MEMORY, MEGATRON_MEMORY
 from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
@@ -121,6 +121,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     GPT_WORKLOAD,
     MEGATRON,
     NANOTRON,
+    NANOTRON_2025,
     DEEPSPEED_PIPELINE,
     DEEPSPEED_CHAT,
     DEEPSPEED_TIMER,
@@ -148,6 +149,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
         r"[^\r]{0,20}?[0-9]",
     ),
     NANOTRON,
+    NANOTRON_2025,
     MEGATRON_MEMORY,
     BRIDGE_MEMORY,
     NANOGPT_MEMORY,

@@ -249,6 +249,31 @@ def nanotron(random: Random) -> Printed:
     )
 
 
+@prints("nanotron since 2025")
+def nanotron_2025(random: Random) -> Printed:
+    """Print a report of nanotron since 2025, whose batch is in tokens."""
+    n, of = count(random), count(random)
+    time, rate, flops = (number(random, ".2f") for _ in range(3))
+    return Printed(
+        f"04/14/2025 09:12:01 [INFO|DP=0|PP=0|TP=0]: iteration: {n} / {of} |"
+        f" time_per_iteration_ms: {time} | tokens_per_sec: {rate}K | global_batch_size: 1.05M |"
+        f" lm_loss: 5.25 | model_tflops_per_gpu: {flops} | eta: 1 day, 0:01:05",
+        (
+            Step(
+                iteration=n,
+                iterations=of,
+                step_seconds=float(time + "e-3"),
+                log_interval=1,
+                tokens_per_second=float(rate) * 1e3,
+                loss=5.25,
+                reported_tflops_per_gpu=float(flops),
+                timestamp="2025-04-14T09:12:01",
+                offset=0,
+            ),
+        ),
+    )
+
+
 @prints("Megatron memory")
 def memory(random: Random) -> Printed:
     """Print a Megatron rank's report of the memory of its allocator."""

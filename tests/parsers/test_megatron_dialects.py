@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from reports import parse
 
-from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON, NANOTRON_2025
 from parsers.records import Step
 
 COUNTS = "number of skipped iterations:   0 | number of nan iterations:   0 |"
@@ -138,6 +138,13 @@ LINES = {
         ),
         replace(FEW, step_seconds=0.5, tokens_per_second=8192.0),
     ),
+    "Megatron-LLM": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 500.0 | rate (tokens/sec): 8192.00"
+            f" | {COUNTS}"
+        ),
+        replace(FEW, step_seconds=0.5, tokens_per_second=8192.0),
+    ),
     "throughput in tokens and in FLOPs": (
         (
             " iteration 3/50 | elapsed time per iteration (ms): 13100.5 | throughput"
@@ -247,3 +254,18 @@ def test_nanotron_prints_rounded_numbers() -> None:
     assert parse(MEGATRON, NANOTRON_LINE) == []
     assert parse(NANOTRON, NANOTRON_LINE.partition(" | model")[0]) == []
     assert parse(NANOTRON, NANOTRON_LINE.partition(" | hardware")[0]) == []
+
+
+def test_nanotron_counts_its_batch_in_tokens_since_2025() -> None:
+    """In 2025, nanotron renamed the step time and began to print the batch in tokens."""
+    line = (
+        "04/14/2025 09:12:01 [INFO|DP=0|PP=0|TP=0|node-1]: iteration: 2 / 15 | consumed_tokens:"
+        " 512 | time_per_iteration_ms: 4.71K | tokens_per_sec: 223K | tokens_per_sec_per_gpu:"
+        " 27.8K | global_batch_size: 1.05M | grad_norm: 2.5 | lm_loss: 12.1 | lr: 3e-05 |"
+        " model_tflops_per_gpu: 311 | eta: 0:01:05"
+    )
+    (step,) = parse(NANOTRON_2025, line)
+    assert isinstance(step, Step)
+    assert (step.step_seconds, step.consumed_tokens, step.global_batch_size) == (4.71, 512, None)
+    assert (step.loss, step.tokens_per_second, step.reported_tflops_per_gpu) == (12.1, 223e3, 311)
+    assert parse(NANOTRON_2025, line.partition(" | eta")[0]) == []

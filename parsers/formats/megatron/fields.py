@@ -174,6 +174,7 @@ MEGATRON_FIELDS = _spelt(
         "throughput (token/sec/GPU)": ("tokens_per_second_per_gpu", measured),
         "flop throughput (TFLOP/sec/GPU)": ("reported_tflops_per_gpu", measured),
         "tokens per second": ("tokens_per_second", measured),
+        "rate (tokens/sec)": ("tokens_per_second", measured),  # Megatron-LLM
         "tokens/s/GPU inst/harmonic mean": ("tokens_per_second_per_gpu", measured),
         "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_gpu", measured),
         "energy per GPU (J/iter/GPU)": ("energy_joules_per_gpu", measured),
@@ -200,6 +201,10 @@ NANOTRON_FIELDS = _spelt(
         "cuda max memory reserved": ("max_memory_reserved_gib", _bytes),
     }
 )
+# Since 2025 its global batch size is in tokens.
+NANOTRON_2025_FIELDS = {
+    name: field for name, field in NANOTRON_FIELDS.items() if field[0] != "global_batch_size"
+} | _spelt({"time per iteration ms": ("step_seconds", _milliseconds)})
 
 
 def closed_fields(report: str) -> dict[str, str]:

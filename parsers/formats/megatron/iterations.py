@@ -35,7 +35,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -43,6 +43,7 @@ from typing import Any
 from parsers.fields import COUNT, NUMBER, is_quoted, line_parts
 from parsers.formats.megatron.fields import (
     MEGATRON_FIELDS,
+    NANOTRON_2025_FIELDS,
     NANOTRON_FIELDS,
     Fields,
     closed_fields,
@@ -98,6 +99,8 @@ _NANOTRON = _Dialect(
     closing=frozenset({"model_tflops_per_gpu"}),
     log_interval=1,
 )
+# iteration: 1 / 15 | consumed_tokens: 1.05M | time_per_iteration_ms: 4.71K | …         since 2025
+_NANOTRON_2025 = replace(_NANOTRON, fields=NANOTRON_2025_FIELDS)
 
 _NEOX_RATE = re.compile(rf"samples/sec: *(?P<rate>{NUMBER}) *\|\s*$")
 
@@ -209,3 +212,4 @@ MEGATRON = _format(
     _MEGATRON,
 )
 NANOTRON = _format("nanotron", (b"elapsed_time_per_iteration_ms: ",), _NANOTRON)
+NANOTRON_2025 = _format("nanotron since 2025", (b" time_per_iteration_ms: ",), _NANOTRON_2025)
