@@ -21,9 +21,10 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   since the start of the launch.
 
 Without `train_runtime`, teralog computes the time since the start from two printed numbers. It
-uses the result only if the log also prints the time in whole seconds, and both times agree. They
-do not agree if the launch continued from a checkpoint, because then the step number includes the
-steps of earlier launches.
+uses the result only if the log also prints this time, and both times agree. They do not agree if
+the launch of LLaMA-Factory continued from a checkpoint. After a checkpoint, ms-swift divides by
+the steps of this launch, but prints the number of all steps. The printed time shows how many steps
+that were, if a step takes more than 3 seconds.
 """
 
 import math
@@ -98,22 +99,28 @@ def integration_fields(
     # W&B counts from the start of its run. Old releases print whole seconds.
     if math.isfinite(value := numbers.get("_runtime", math.nan)) and not value.is_integer():
         return fields | {"train_seconds": value}
-    seconds = _since_start(numbers, step)
-    whole = _seconds(elapsed)
-    if seconds is not None and whole is not None and abs(seconds - whole) <= _AGREE_SECONDS:
+    printed = _seconds(elapsed)
+    if printed is None:
+        return fields
+    seconds = _since_start(numbers, step, printed)
+    if seconds is not None and abs(seconds - printed) <= _AGREE_SECONDS:
         fields["train_seconds"] = seconds
     return fields
 
 
-def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
+def _since_start(numbers: Mapping[str, float], step: int | None, printed: float) -> float | None:
     """Return the seconds since the start of the launch; None if they cannot be computed.
 
-    numbers: the numbers of a report, by key. step: the step of the report; None if unknown. For
-    ms-swift, the result is the step multiplied by the seconds per step, or divided by the steps
-    per second. For LLaMA-Factory, it is the number of all tokens divided by the tokens per
-    second. These rates are means since the start of the launch.
+    numbers: the numbers of a report, by key. step: the step of the report; None if unknown.
+    printed: the seconds since the start, as a whole number.
+    For ms-swift, the result is the number of steps since the start multiplied by the seconds
+    per step, or the step divided by the steps per second. For LLaMA-Factory, it is the number
+    of all tokens divided by the tokens per second. These rates are means since the start of
+    the launch.
     """
     per_step = numbers.get("train_speed(s/it)", 0.0)
+    if per_step > 2 * _AGREE_SECONDS:  # so only one number of steps agrees
+        return round(printed / per_step) * per_step
     rate = numbers.get("train_speed(iter/s)", 0.0)
     tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))
     if step is not None and per_step > 0:

@@ -305,13 +305,25 @@ def test_the_result_in_json_lines_is_that_of_the_run() -> None:
     assert run_summary.outcome.kind is OutcomeKind.COMPLETED
 
 
-def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
-    """If a training continues from a checkpoint, mean speeds give no time since the start.
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ([(30, 3.0, "30s"), (40, 2.5, "50s")], [None, None]),
+        ([(30, 5.1, "51s"), (40, 4.75, "1m 36s")], [51.0, 95.0]),
+    ],
+    ids=["short steps", "long steps"],
+)
+def test_mean_speeds_of_a_resumed_training(
+    reports: list[tuple[int, float, str]], expected: list[float | None]
+) -> None:
+    """If a training continues from a checkpoint, mean speeds cover only the steps after it.
 
-    They cover only the steps after the checkpoint, but the step number counts all steps.
+    But the step number counts all steps. Only if steps are long, the printed time shows how many
+    of them were done.
     """
-    lines = [json.dumps(swift(30, 3.0, "30s")), json.dumps(swift(40, 2.5, "50s"))]
-    assert [step.train_seconds for step in run_of(*lines).steps] == [None, None]
+    lines = [json.dumps(swift(*report)) for report in reports]
+    steps = run_of(*lines).steps
+    assert [step.train_seconds for step in steps] == pytest.approx(expected)
 
 
 def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
