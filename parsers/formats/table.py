@@ -20,6 +20,7 @@ from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
+    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     NANOCHAT,
     NANOGPT,
@@ -85,6 +86,7 @@ DECLARED: tuple[LogFormat, ...] = (
     MLPERF,
     NANOGPT,
     LLM_C,
+    LLM_C_PYTORCH,
     BUILD_NANOGPT,
     NANOCHAT,
     MODDED_NANOGPT,

@@ -16,6 +16,7 @@ from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
+    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     NANOCHAT,
     NANOGPT,
@@ -209,6 +210,52 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "learning_rate": 0.0,
             "step_seconds": 0.3012,
             "tokens_per_second": 9.0,
+            "log_interval": 1,
+        },
+    ),
+    "llm.c's program in C": (
+        LLM_C,
+        "step 2: train loss 4.623322 (took 29932.181000 ms)",
+        {"iteration": 2, "loss": 4.623322, "step_seconds": 29.932181, "log_interval": 1},
+    ),
+    "llm.c of May 2024": (
+        LLM_C,
+        "step    2/74: train loss 4.623322 norm 15.3387 lr 3.00e-04 (77.38 ms, 105868 tok/s)",
+        {
+            "iteration": 2,
+            "iterations": 74,
+            "loss": 4.623322,
+            "grad_norm": 15.3387,
+            "learning_rate": 3e-4,
+            "step_seconds": 0.07738,
+            "tokens_per_second": 105868.0,
+            "log_interval": 1,
+        },
+    ),
+    "llm.c with the MFU of another GPU": (
+        LLM_C,
+        (
+            "step    2/74 | train loss 4.6233 | norm 15.3387 | lr 3.00e-04 | 77.38 ms | "
+            "51.1% A100 fp16 MFU | 105868 tok/s"
+        ),
+        {
+            "iteration": 2,
+            "iterations": 74,
+            "loss": 4.6233,
+            "grad_norm": 15.3387,
+            "learning_rate": 3e-4,
+            "step_seconds": 0.07738,
+            "tokens_per_second": 105868.0,
+            "log_interval": 1,
+        },
+    ),
+    "llm.c for PyTorch, with the time only": (
+        LLM_C_PYTORCH,
+        "iteration 3, loss: 4.059680938720703, time: 31.789ms",
+        {
+            "iteration": 3,
+            "loss": 4.059680938720703,
+            "step_seconds": 0.031789,
             "log_interval": 1,
         },
     ),
@@ -550,6 +597,7 @@ NOTHING = {
         f"{TITAN}validate step: 10  loss: 10.05  memory: 1.00GiB(1.00%)  tps: 2,228",
     ),
     "a torn line of torchtitan": (TORCHTITAN, f"{TITAN}{STEP_10}memory: 1.00GiB(1.00%)  tps: 2,2"),
+    "a validation of llama2.c": (LLM_C, "step 250: train loss 4.7160, val loss 5.1368"),
     "a validation of verl": (VERL, "step:0 - val-core/char_count/reward/mean@3:0.0"),
     "a validation of verl's supervised fine-tuning": (VERL_SFT, "step:35 - val/loss:0.05"),
     "a validation of modded-nanogpt": (

@@ -14,7 +14,8 @@
   Its MFU is a running mean, which is negative before the fifth iteration; older versions
   do not print an MFU.
 * llm.c's MFU is negative on a GPU that it does not know. Its rate is a running mean over
-  all ranks. Its program for PyTorch, in the third example, prints the rate of each step.
+  all ranks. Its program for PyTorch, in the third example, prints the rate of each step. In
+  May 2024 it printed the MFU that an A100 would have, which is not read.
 * build-nanogpt is the program of the fourth example. Its rate is of all ranks.
 * nanochat numbers steps from 0. autoresearch, which is made from it, writes all steps on one
   line, with carriage returns. At the end, both print the peak of allocated memory
@@ -58,19 +59,23 @@ NANOGPT = line_format(
     )
 )
 
+# In April and May 2024:
+# step 2: train loss 4.301069 (took 29950.151000 ms)                                program in C
+# step    1/74: train loss 4.367631 (acc 4.367631) (80.639749 ms, 101587 tok/s)
+# step    1/74: train loss 4.367631 norm 15.3387 lr 3.00e-04 (80.64 ms, 101587 tok/s)
 LLM_C = line_format(
     Declaration(
         name="llm.c",
-        anchors=(b"bf16 MFU | ", b" ms | "),
-        head=rf"(?<!\w)step +{ITERATION}/{ITERATIONS} \| (?:train )?loss ",
+        anchors=(b"bf16 MFU | ", b" ms | ", b": train loss "),
+        head=rf"(?<!\w)step +{ITERATION}(?:/{ITERATIONS}(?: \||:)|:) (?:train )?loss ",
         fields=(
-            Field(name="loss", before=r"\| (?:train )?loss +", after=r"(?= [(|])", needed=True),
-            Field(name="grad_norm", before=r"\| norm +", after=r"(?= [(|])"),
-            Field(name="learning_rate", before=r"\| lr ", after=r"(?= \|)"),
+            Field(name="loss", before=r"[|:] (?:train )?loss +", after=r"(?= [(|n])", needed=True),
+            Field(name="grad_norm", before=r" norm +", after=r"(?= [(|l])"),
+            Field(name="learning_rate", before=r" lr ", after=r"(?= [(|])"),
             Field(
                 name="step_seconds",
-                before=r"\| \(?",
-                after=r"(?= ms \|)",
+                before=r"(?:\| \(?| \((?:took )?)",
+                after=r"(?= ms(?: \||[,)]))",
                 scale=MILLISECONDS,
                 needed=True,
             ),
@@ -80,9 +85,36 @@ LLM_C = line_format(
                 after="(?=% bf16 MFU)",
                 scale=PERCENT,
             ),
-            Field(name="tokens_per_second", before=r"(?:(?<=MFU)|(?<= ms)) \| ", after=" tok/s"),
+            Field(
+                name="tokens_per_second",
+                before=r"(?:(?:(?<=MFU)|(?<= ms)) \| |(?<= ms), )",
+                after=" tok/s",
+            ),
         ),
-        whole=r" (?:MFU|ms) \| [0-9]+ tok/s",
+        whole=r" (?:MFU|ms) \| [0-9]+ tok/s| ms(?:, [0-9]+(?:\.[0-9]{6})? tok/s)?\)",
+        never=r", val loss ",  # nanoGPT
+        log_interval=1,
+    )
+)
+
+LLM_C_PYTORCH = line_format(
+    Declaration(
+        name="llm.c of 2024 for PyTorch",
+        anchors=(b", time: ",),
+        head=rf"(?<!\w)iteration {ITERATION}, loss: ",
+        fields=(
+            Field(name="loss", before=r"(?<=[0-9]), loss: ", after=r"(?=, )", needed=True),
+            Field(
+                name="step_seconds",
+                before=r", time: ",
+                after=r"ms(?=,|\s*$)",
+                scale=MILLISECONDS,
+                needed=True,
+            ),
+            Field(name="tokens_per_second", before=r", tok/s: "),
+            Field(name="grad_norm", before=r", norm: ", after=r"(?<=\.[0-9]{3})"),
+        ),
+        whole=r", time: [0-9]+\.[0-9]{3}ms(?:\s*$|, tok/s: [0-9]+\.[0-9]{2})",
         log_interval=1,
     )
 )
