@@ -16,7 +16,7 @@ from parsers.formats.declared.fine_tuners import (
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
-from parsers.formats.declared.mlperf import MLPERF
+from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
@@ -84,6 +84,7 @@ DECLARED: tuple[LogFormat, ...] = (
     SLIME,
     OPENRLHF,
     MLPERF,
+    MLPERF_INTERVALS,
     NANOGPT,
     LLM_C,
     LLM_C_PYTORCH,

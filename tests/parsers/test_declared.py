@@ -550,6 +550,14 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         ),
         {"iteration": 4194304, "step_seconds": 12.5, "loss": 2.75},
     ),
+    "MLPerf of 2024": (
+        MLPERF,
+        (
+            ':::MLLOG {"key": "tracked_stats", "value": {"train_step_timing in s": 12.5}, '
+            '"metadata": {"lineno": 488, "step": 8388608}}'
+        ),
+        {"iteration": 8388608, "step_seconds": 12.5},
+    ),
     "Automodel": (
         AUTOMODEL,
         (

@@ -72,6 +72,37 @@ def test_nemo_rl_counts_its_steps_by_their_times() -> None:
     assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 12.34), (2, 11.25)]
 
 
+MLLOG = ':::MLLOG {{"key": "tracked_stats", "value": {{{}}}, "metadata": {{{}}}}}'
+MLPERF_INTERVALS = {
+    "v5.0": (
+        MLLOG.format('"throughput": 9.0, "train_step_time": 8.5, "max_memory": 9', '"step": 0'),
+        MLLOG.format('"throughput": 9.5, "train_step_time": 8.25, "max_memory": 9', '"step": 32'),
+    ),
+    "v5.1": (
+        MLLOG.format('"train_step_time": 8.5', '"samples_count": 32'),
+        MLLOG.format('"train_step_time": 8.25', '"samples_count": 32'),
+    ),
+}
+
+
+@pytest.mark.parametrize("intervals", MLPERF_INTERVALS.values(), ids=MLPERF_INTERVALS)
+def test_mlperf_means_between_validations_count_if_nothing_else_does(
+    intervals: tuple[str, str],
+) -> None:
+    """MLPerf's means between two validations are steps only if the log has no times of steps."""
+    run = run_of(*intervals)
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 8.5), (2, 8.25)]
+    first, second = intervals
+    run = run_of(
+        *(MLLOG.format('"train_step_time": 8.75', f'"step": {step}.0') for step in (16, 32)),
+        first,
+        *(MLLOG.format('"train_step_time": 8.0', f'"step": {step}.0') for step in (48, 64)),
+        second,
+    )
+    assert [step.iteration for step in run.steps] == [16, 32, 48, 64]
+    assert [step.step_seconds for step in run.steps] == [8.75, 8.75, 8.0, 8.0]
+
+
 def test_olmo_has_other_names_for_its_metrics() -> None:
     """The metrics of the first OLMo are read: memory in 10**6 bytes, losses with an exponent."""
     run = run_of(

@@ -4,20 +4,26 @@
         "tracked_stats", "value": {"train_step_time": 0.216, "reduced_train_loss": 8.2}, "metadata":
         {"file": "…", "lineno": 480, "step": 31.0}}
 
-`train_step_time` (up to v3.0: `train_step_timing`) is in seconds: the mean over the steps
-since the previous report. The meaning of `step` differs between submissions. A line without
-`step` contains means over steps that were reported before, so it is not read. A
-`throughput` may be in samples or in tokens per second. The line does not show which, so the
+`train_step_time` (up to v4.1: `train_step_timing` or `train_step_timing in s`) is in seconds: the
+mean over the steps since the previous report. `step` is a number of steps (v5.1), of samples (v5.0)
+or of tokens (up to v4.1).
+
+At each validation, some submissions print another line. Its `train_step_time` is the mean over the
+steps since the previous validation, and may be the only step time in the log. Such a line has a
+`throughput`, and `step` is where the interval began (v5.0), or it has no `step` (v5.1). teralog
+numbers these lines from 1, and ignores them if other lines of the launch have iteration numbers.
+
+A `throughput` may be in samples or in tokens per second. The line does not show which, so the
 throughput is not read. A line with the key `run_stop` contains how the run ended.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from parsers.fields import finite_json, json_float, line_parts, parse_json
 from parsers.records import Setting, Step
-from parsers.scan.reader import LogFormat
+from parsers.scan.reader import NEVER, LogFormat
 
 _MARK = ":::MLLOG "
 _SETTINGS = {
@@ -28,30 +34,52 @@ _SETTINGS = {
     "submission_benchmark": "benchmark",
     "submission_platform": "platform",
 }
-_STEP_TIMES = ("train_step_time", "train_step_timing")
+_STEP_TIMES = ("train_step_time", "train_step_timing", "train_step_timing in s")
+
+Json = Mapping[str, Any]
 
 
 def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
-    for part in line_parts(line):
-        _, mark, text = part.partition(_MARK)
-        event = parse_json(text) if mark else None
-        if not isinstance(event, dict):
-            continue
-        key, value, metadata = (event.get(name) for name in ("key", "value", "metadata"))
-        if key == "tracked_stats" and isinstance(value, dict) and isinstance(metadata, dict):
-            yield from _step(offset, value, metadata)
+    for key, value, metadata in _events(line):
+        if key == "tracked_stats" and isinstance(value, dict):
+            iteration = finite_json(metadata.get("step"))
+            if iteration is not None and iteration >= 0 and not _is_interval(value, metadata):
+                yield from _step(offset, int(iteration), value)
         elif key in _SETTINGS and isinstance(value, int | float | str) and value != "":
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
             yield Setting(name=_SETTINGS[key], value=str(whole), source="arguments", offset=offset)
 
 
-def _step(offset: int, value: dict[str, Any], metadata: dict[str, Any]) -> Iterator[Step]:
+def _parse_interval(offset: int, line: str) -> Iterator[Step]:
+    for key, value, metadata in _events(line):
+        if key == "tracked_stats" and isinstance(value, dict) and _is_interval(value, metadata):
+            yield from _step(offset, 1, value)
+
+
+def _events(line: str) -> Iterator[tuple[object, object, Json]]:
+    """Yield the key, the value and the metadata of each event on a line."""
+    for part in line_parts(line):
+        _, mark, text = part.partition(_MARK)
+        event = parse_json(text) if mark else None
+        if isinstance(event, dict):
+            metadata = event.get("metadata")
+            yield (
+                event.get("key"),
+                event.get("value"),
+                metadata if isinstance(metadata, dict) else {},
+            )
+
+
+def _is_interval(value: Json, metadata: Json) -> bool:
+    """Return whether the values of an event are means over the steps between two validations."""
+    return "throughput" in value or metadata.get("step") is None
+
+
+def _step(offset: int, iteration: int, value: Json) -> Iterator[Step]:
     seconds = next((finite_json(value.get(name)) for name in _STEP_TIMES if name in value), None)
-    # Means over an interval have none: their steps have been reported.
-    iteration = finite_json(metadata.get("step"))
-    if seconds is not None and iteration is not None and iteration >= 0:
+    if seconds is not None:
         yield Step(
-            iteration=int(iteration),
+            iteration=iteration,
             step_seconds=seconds,
             loss=json_float(value.get("reduced_train_loss")),
             offset=offset,
@@ -64,7 +92,14 @@ MLPERF = LogFormat(
     parse=_parse,
     # Most events report something else.
     report=re.compile(
-        r'"key": "tracked_stats", "value": \{[^{}]*"train_step_tim(?:e|ing)": [0-9]'
-        r'[^{}]*\}, "metadata": \{[^{}]*"step": '
+        r'"key": "tracked_stats", "value": \{(?![^{}]*"throughput")[^{}]*"train_step_tim'
+        r'(?:e|ing|ing in s)": [0-9][^{}]*\}, "metadata": \{[^{}]*"step": '
     ),
+)
+MLPERF_INTERVALS = LogFormat(
+    name="MLPerf, intervals",
+    anchors=(b'"train_step_tim',),
+    parse=_parse_interval,
+    report=NEVER,
+    counted=True,
 )
