@@ -120,11 +120,18 @@ LINES = {
             " iteration 3/50 | consumed tokens: 1.258B | elapsed time per iteration (ms): 13100.5 |"
             f" eta: 0:00:00 | tokens/sec/gpu: 8000.5 | {COUNTS}"
         ),
+        replace(FEW, step_seconds=13.1005, tokens_per_second_per_gpu=8000.5),
+    ),
+    "BigCode": (
+        (
+            f" iteration 3/50 | elapsed time per iteration (ms): 13100.5 | {COUNTS} TFLOPs: 320.25"
+            " | tokens-per-second-per-gpu: 2114.50 |"
+        ),
         replace(
             FEW,
             step_seconds=13.1005,
-            consumed_tokens=1258000000,
-            tokens_per_second_per_gpu=8000.5,
+            tokens_per_second_per_gpu=2114.5,
+            reported_tflops_per_gpu=320.25,
         ),
     ),
     "Biren": (

@@ -65,6 +65,15 @@ def parse_count(text: str) -> int:
     return round(value)
 
 
+def _exact_count(text: str) -> int | None:
+    """Convert a printed count to an integer; return None if it was rounded, e.g. to `1.258B`.
+
+    Raises ValueError for other text.
+    """
+    count = parse_count(text)
+    return count if _COUNT.fullmatch(text) else None
+
+
 def _milliseconds(text: str) -> float | None:
     """Convert a printed number of milliseconds to seconds.
 
@@ -117,6 +126,7 @@ _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | N
     measured: _floats,
     _milliseconds: _seconds,
     parse_count: _counts,
+    _exact_count: _counts,
     int: _counts,
 }
 
@@ -154,6 +164,8 @@ _SHARED: Fields = {
 MEGATRON_FIELDS = _spelt(
     _SHARED
     | {
+        # Swiss AI's program rounds this count, too coarsely for differences.
+        "consumed tokens": ("consumed_tokens", _exact_count),
         "elapsed time per iteration (ms)": ("step_seconds", _milliseconds),
         "elapsed time per iteration (s)": ("step_seconds", measured),
         "iteration time": ("step_seconds", measured),
@@ -170,6 +182,7 @@ MEGATRON_FIELDS = _spelt(
         "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_gpu", measured),
         "tokens per gpu per second (tgs)": ("tokens_per_second_per_gpu", measured),
         "tokens/sec/gpu": ("tokens_per_second_per_gpu", measured),  # Swiss AI, Pai
+        "tokens-per-second-per-gpu": ("tokens_per_second_per_gpu", measured),  # BigCode
         "TGS": ("tokens_per_second_per_gpu", measured),
         "throughput (token/sec/GPU)": ("tokens_per_second_per_gpu", measured),
         "flop throughput (TFLOP/sec/GPU)": ("reported_tflops_per_gpu", measured),
