@@ -5,9 +5,10 @@ A log may contain several launches, one after the other. A launch begins with ce
 previous launch is a restart of the same run; any other launch is another run.
 """
 
+import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from parsers.records import (
@@ -33,7 +34,7 @@ from parsers.runs.repeats import Reported, is_copy
 from parsers.runs.run import LogRun, RunSegment
 from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
 from parsers.scan.wanted import Candidate
-from parsers.steps.blocks import Part, Records, StepBlock
+from parsers.steps.blocks import Part, Records, StepBlock, step_column
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, as well as for records: signs of the start and the end of a run."""
@@ -42,6 +43,9 @@ _MARKS = frozenset(MARKS)
 
 # Sources that sample a device whether or not a program runs on it.
 _SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
+
+# Megatron-Bridge prints seconds with two decimals, and Megatron milliseconds with one.
+_COARSE_SECONDS = 0.0051
 
 Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
@@ -270,18 +274,42 @@ def _is_counted(log_format: AnyFormat) -> bool:
 def _all_parts(launch: _Launch) -> list[Part]:
     """Return the records of a launch, including the steps on lines without an iteration number.
 
-    Steps on such lines are numbered from 1. They are left out if other lines of the launch have
-    iteration numbers.
+    Steps on such lines are numbered from 1. If other lines of the launch have iteration numbers,
+    only TFLOPs of such lines are used (see `_tflops_of_next_reports`).
     """
-    numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
-    if numbered or not launch.counted_steps:
+    if not launch.counted_steps:
         return launch.parts
     steps: list[Step | StepBlock] = []
+    if any(isinstance(part, Step | StepBlock) for part in launch.parts):
+        steps += _tflops_of_next_reports(launch.counted_steps, launch.parts)
+        return sorted([*launch.parts, *steps], key=lambda part: part.offset)
     count = 0
     for part in launch.counted_steps:
         steps.append(_numbered(part, count + 1))
         count += len(part) if isinstance(part, StepBlock) else 1
     return sorted([*launch.parts, *steps], key=lambda part: part.offset)
+
+
+def _tflops_of_next_reports(
+    counted: Sequence[Step | StepBlock], parts: Sequence[Part]
+) -> Iterator[Step]:
+    """Yield the TFLOPs on lines without an iteration number, with the iteration of the next report.
+
+    Megatron-Bridge prints such a line before Megatron's own report about the same iteration. The
+    TFLOPs are used only if both lines have the same step time, except for rounding.
+    """
+    offsets, iterations, seconds = (
+        step_column(parts, name) for name in ("offset", "iteration", "step_seconds")
+    )
+    names = ("offset", "step_seconds", "reported_tflops_per_gpu")
+    lines = [*zip(*(step_column(counted, name) for name in names), strict=True)]
+    ends = [*(offset for offset, _, _ in lines[1:]), math.inf]
+    for (offset, coarse, tflops), end in zip(lines, ends, strict=True):
+        at = bisect_left(offsets, offset)
+        if tflops is None or coarse is None or at == len(offsets) or offsets[at] > end:
+            continue
+        if seconds[at] is not None and abs(seconds[at] - coarse) <= _COARSE_SECONDS:
+            yield Step(iteration=iterations[at], reported_tflops_per_gpu=tflops, offset=offset)
 
 
 def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:

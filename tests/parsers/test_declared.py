@@ -125,6 +125,11 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
+    "Megatron-Bridge, FLOPs unknown": (
+        MEGATRON_BRIDGE,
+        "Step Time : 2.41s GPU utilization: 0.0MODEL_TFLOP/s/GPU",
+        {"iteration": 0, "step_seconds": 2.41, "log_interval": 1},
+    ),
     "MaxText": (
         MAXTEXT,
         (

@@ -72,6 +72,29 @@ def test_nemo_rl_counts_its_steps_by_their_times() -> None:
     assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 12.34), (2, 11.25)]
 
 
+BRIDGE = "Step Time : {:.2f}s GPU utilization: {}MODEL_TFLOP/s/GPU"
+MEGATRON = (
+    " [2026-01-02 03:04:05] iteration {:8}/      50 | elapsed time per iteration (ms): {:.1f} |"
+    " number of skipped iterations:   0 | number of nan iterations:   0 |"
+)
+
+
+def test_tflops_of_megatron_bridge_belong_to_megatrons_next_report() -> None:
+    """A line of Megatron-Bridge adds TFLOPs to the report after it if both step times agree."""
+    run = run_of(
+        *(BRIDGE.format(9.19, 656.5), "", MEGATRON.format(1, 9189.0)),
+        MEGATRON.format(2, 9189.0),
+        *(BRIDGE.format(9.09, 663.5), MEGATRON.format(3, 8089.0)),
+        *(BRIDGE.format(9.09, 670.5), BRIDGE.format(9.09, 663.5), MEGATRON.format(4, 9089.0)),
+        *(BRIDGE.format(9.09, 0.0), MEGATRON.format(5, 9089.0)),
+        BRIDGE.format(9.09, 663.5),
+    )
+    assert [step.iteration for step in run.steps] == [1, 2, 3, 4, 5]
+    assert [step.step_seconds for step in run.steps] == [9.189, 9.189, 8.089, 9.089, 9.089]
+    tflops = [step.reported_tflops_per_gpu for step in run.steps]
+    assert tflops == [656.5, None, None, 663.5, None]
+
+
 MLLOG = ':::MLLOG {{"key": "tracked_stats", "value": {{{}}}, "metadata": {{{}}}}}'
 MLPERF_INTERVALS = {
     "v5.0": (

@@ -11,8 +11,9 @@
 NeMo 2 prints fields in any order, and memory in bytes. Its `iteration` begins at 0 in each
 epoch, but its `global_step` goes on. Megatron-Bridge's line has no iteration number. It
 comes before Megatron's own line about the same iteration, if there is one. So teralog
-numbers the lines of Megatron-Bridge in a launch from 1, and ignores them if other lines of
-the launch have iteration numbers.
+numbers the lines of Megatron-Bridge in a launch from 1. If other lines of the launch have
+iteration numbers, teralog reads only the TFLOPs of Megatron-Bridge's lines. Both programs
+print 0 TFLOPs if they cannot count the FLOPs of the model.
 
 NeMo 1 prints its values in the progress bar of Lightning. Large numbers are rounded to three
 digits, e.g. to `3.2e+4`. If the step is printed so, teralog does not read the bar.
@@ -61,7 +62,11 @@ NEMO = line_format(
             Field(name="grad_norm", before=r"\| grad_norm: ", after=_END),
             Field(name="global_batch_size", before=r"\| global_batch_size: ", after=_END),
             Field(name="consumed_samples", before=r"\| consumed_samples: ", after=_END),
-            Field(name="reported_tflops_per_gpu", before=r"\| TFLOPS_per_GPU: ", after=_END),
+            Field(
+                name="reported_tflops_per_gpu",
+                before=rf"\| TFLOPS_per_GPU: (?!0(?:\.0)?{_END})",
+                after=_END,
+            ),
             Field(
                 name="tokens_per_second_per_gpu",
                 before=r"\| tokens_per_sec_per_gpu: ",
@@ -101,9 +106,8 @@ MEGATRON_BRIDGE = line_format(
             Field(name="step_seconds", before=r"Step Time : ", after="s ", needed=True),
             Field(
                 name="reported_tflops_per_gpu",
-                before=r"GPU utilization: ",
+                before=r"GPU utilization: (?!0\.0 ?(?:MODEL_)?TFLOP)",
                 after=r" ?(?:MODEL_)?TFLOP/s/GPU",
-                needed=True,
             ),
         ),
         whole=r"TFLOP/s/GPU",
