@@ -98,7 +98,9 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
             if "train_samples_per_second" in values and "loss" not in values:
                 seconds = finite(values.get("train_runtime"))
                 if seconds is not None:
-                    yield from _totals(offset, seconds, values)
+                    more = integration_fields(_exact_numbers(values), None, None)
+                    peak_gib = more.get("max_memory_allocated_gib")
+                    yield from _totals(offset, seconds, values, peak_gib)
 
 
 def _parse_metrics(offset: int, text: str) -> Iterator[RunTotals]:
@@ -120,7 +122,9 @@ def _parse_metrics(offset: int, text: str) -> Iterator[RunTotals]:
         yield from _totals(offset, seconds, values)
 
 
-def _totals(offset: int, seconds: float, values: Mapping[str, str]) -> Iterator[RunTotals]:
+def _totals(
+    offset: int, seconds: float, values: Mapping[str, str], peak_gib: float | None = None
+) -> Iterator[RunTotals]:
     steps_per_second = _number(values.get("train_steps_per_second"))
     samples_per_second = _number(values.get("train_samples_per_second"))
     mean_loss = values.get("train_loss")
@@ -131,6 +135,7 @@ def _totals(offset: int, seconds: float, values: Mapping[str, str]) -> Iterator[
         mean_loss=None
         if mean_loss is None or not _is_number(mean_loss)
         else parse_number(mean_loss),
+        max_memory_allocated_gib=peak_gib,
         offset=offset,
     )
     tokens_per_second = _number(values.get("train_tokens_per_second"))

@@ -1,6 +1,7 @@
 """Parse the result that Hugging Face's Trainer prints as a dictionary."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,10 @@ RESULTS = {
                 offset=7,
             )
         ],
+    ),
+    "with axolotl's memory": (
+        DICTIONARY.replace("'epoch'", "'memory/max_allocated (GiB)': 2.5, 'epoch'"),
+        [replace(TOTALS, max_memory_allocated_gib=2.5)],
     ),
     "4.6 and earlier: the rate is of steps": (
         "{'train_runtime': 437.8544, 'train_samples_per_second': 3.145, 'epoch': 3.0}",
