@@ -39,7 +39,7 @@ from parsers.formats.declared.scripts import (
     TORCHTUNE_BAR,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
-from parsers.formats.declared.torchtitan import TORCHTITAN
+from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -74,6 +74,7 @@ def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
 
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
+    TORCHTITAN_2024,
     NEMO,
     NEMO_1,
     MEGATRON_BRIDGE,

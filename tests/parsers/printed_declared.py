@@ -42,6 +42,21 @@ def torchtitan(random: Random) -> Printed:
     )
 
 
+@prints("torchtitan of early 2024")
+def torchtitan_2024(random: Random) -> Printed:
+    """Print a report of torchtitan of early 2024, and the next line."""
+    n, rate, value = count(random), count(random, 10**6), loss(random, ".4f")
+    memory = number(random, ".2f")
+    return _printed(
+        f"[rank0]:2024-03-20 14:58:21,642 - root - INFO - step: {n:2}  loss: {value:>7}  memory: "
+        f"{memory:>5}GiB(36.20%)  wps: {rate:,}\n[rank0]:2024-03-20 14:58:22,642 - root - INFO",
+        iteration=n,
+        loss=float(value),
+        max_memory_reserved_gib=float(memory) or None,
+        tokens_per_second_per_gpu=float(rate),
+    )
+
+
 @prints("NeMo 2")
 def nemo(random: Random) -> Printed:
     """Print a report of NeMo, with memory in bytes."""

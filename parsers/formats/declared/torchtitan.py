@@ -9,21 +9,33 @@ report. It is 0.00GiB if the device does not report its memory. `tflops` is the 
 some versions print no value. `mfu` is N/A with FP8. The MFU is relative to the peak in the line
 `Peak FLOPS used for computing MFU`. For a GPU that torchtitan does not know, this is the peak of an
 A100. Lines `validate step:` report a validation.
+
+Until April 2024 the line had no MFU:
+
+    2024-03-20 14:58:21,642 - root - INFO - step: 11  loss:  7.2777  memory: 34.40GiB(36.20%)  wps:
+        1,894
+
+Such a line is read only if another line follows. Otherwise its last number may be torn.
 """
 
+from dataclasses import replace
+
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
+from parsers.scan.reader import NEVER
+
+_HEAD = rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: "
+_LOSS = Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True)
+_MEMORY = Field(name="max_memory_reserved_gib", before=r"  memory: +(?!0\.00GiB)", after=r"GiB\(")
 
 TORCHTITAN = line_format(
     Declaration(
         name="torchtitan",
         anchors=(b"tps: ", b"wps: "),
-        head=rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: ",
+        head=_HEAD,
         fields=(
-            Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True),
+            _LOSS,
             Field(name="grad_norm", before=r"  grad_norm: +", after=r"(?=  )"),
-            Field(
-                name="max_memory_reserved_gib", before=r"  memory: +(?!0\.00GiB)", after=r"GiB\("
-            ),
+            _MEMORY,
             Field(
                 name="tokens_per_second_per_gpu",
                 before=r"  [tw]ps: +",
@@ -34,6 +46,29 @@ TORCHTITAN = line_format(
             Field(name="reported_mfu", before=r"  mfu: +", after="%", scale=PERCENT),
         ),
         whole=r"  mfu: +(?:[0-9.,]+%|N/A)",
-        never=r"validate step:",
+        never=r"validate step:|wps: [0-9,]+ *$",
     )
+)
+TORCHTITAN_2024 = replace(
+    line_format(
+        Declaration(
+            name="torchtitan of early 2024",
+            anchors=(b"wps: ",),
+            head=rf"{_HEAD}[^\n]*  wps: [0-9,]+ *(?:\n|$)",
+            fields=(
+                _LOSS,
+                _MEMORY,
+                Field(
+                    name="tokens_per_second_per_gpu",
+                    before=r"  wps: ",
+                    after=r"(?= *\n)",
+                    needed=True,
+                ),
+            ),
+            whole=r"  wps: [0-9,]+ *\n",
+        )
+    ),
+    following=1,
+    parse_lines=None,
+    report=NEVER,
 )
