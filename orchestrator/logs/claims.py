@@ -39,6 +39,8 @@ _ROUNDING = {
 # Megatron-Bridge prints seconds with two decimals.
 _COARSE_SECONDS = 0.005
 _TERA = 1e12
+# From here on, a number is printed without decimals.
+_LARGE = 1000
 # Rates whose work per iteration is the same if every iteration has the same batch.
 _PER_SECOND = (
     "reported_tflops_per_gpu",
@@ -79,7 +81,9 @@ class Claim:
         """Return a sentence for users, with the number in the log and the computed number."""
         unit = _UNITS[self.quantity]
         factor = 100 if self.quantity == "mfu" else 1
-        stated, computed = (f"{value * factor:.4g}{unit}" for value in (self.stated, self.computed))
+        stated, computed = (
+            f"{_rounded(value * factor)}{unit}" for value in (self.stated, self.computed)
+        )
         note = f"; {self.note}" if self.note else ""
         return f"the log states {stated}, but {self.formula} is {computed}{note}"
 
@@ -91,6 +95,11 @@ _UNITS = {
     "tflops_per_gpu": " TFLOP/s per GPU",
     "mfu": " % MFU",
 }
+
+
+def _rounded(value: float) -> str:
+    """Return a number with four significant digits, or a large number without decimals."""
+    return f"{value:,.0f}" if value >= _LARGE else f"{value:.4g}"
 
 
 def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
@@ -238,7 +247,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
         "tokens_per_second_per_gpu",
         median(row["tokens_per_second_per_gpu"] for row in stating_rows),
         median(row["tokens_per_second"] / gpus for row in stating_rows),
-        f"{all_gpus:.4g} tokens/s divided by {gpus} GPUs",
+        f"{_rounded(all_gpus)} tokens/s divided by {gpus} GPUs",
         relative=0.5 / all_gpus,
     )
 
@@ -281,8 +290,8 @@ def _mfu(
 ) -> Claim | None:
     """Return the claim of an MFU, compared with the MFU computed from the GPU's peak.
 
-    The computed MFU is the TFLOPs in the log divided by the peak of the GPU. Some logs contain
-    the peak by which the program divides. Then the MFU is contradicted only if this peak
+    The computed MFU is the TFLOPs in the log divided by the peak of the GPU. If the log contains
+    no TFLOPs, but the peak by which the program divides, the MFU is contradicted only if this peak
     differs from the peak of the GPU. Returns None if a number that this check needs is not
     known.
     """
@@ -297,28 +306,24 @@ def _mfu(
         return None
     stated = median(row["reported_mfu"] for row in stating_rows)
     peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {_named(gpu)})"
+    right_peak = used is not None and abs(used - peak) <= _TOLERANCE * peak
     both = _stated(stating_rows, "reported_tflops_per_gpu")
     if both:
         tflops = median(row["reported_tflops_per_gpu"] for row in both)
-        implied = tflops / median(row["reported_mfu"] for row in both)
+        implied = used or tflops / median(row["reported_mfu"] for row in both)
         computed = tflops / peak
         formula = f"{tflops:.4g} TFLOP/s divided by {peak_in_words}"
     elif used:
-        implied, computed = used, stated * used / peak
+        implied, computed = used, stated if right_peak else stated * used / peak
         formula = f"the log's speed divided by {peak_in_words}"
     else:
         return None
-    if used:
-        implied = used
-        # The logged MFU is rounded to two decimals; the peaks are not.
-        if abs(used - peak) <= _TOLERANCE * peak:
-            computed = stated
     return _claim(
         "reported_mfu",
         stated,
         computed,
         formula,
-        note=f"the log divides by a peak of {_peak(implied, precision)}",
+        note=None if right_peak else f"the log divides by a peak of {_peak(implied, precision)}",
         relative=0.05 / tflops if both else 0.0,
     )
 

@@ -108,9 +108,35 @@ def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak
     assert not claims_of(titan(gpu, mfu, peak))["mfu"].contradicted
 
 
+def test_an_mfu_that_does_not_follow_from_the_tflops_is_contradicted() -> None:
+    """An MFU is wrong if the TFLOPs and the right peak give another MFU.
+
+    The peak that the program uses, 209.5 TFLOP/s, is the right one. So the message names no other
+    peak.
+    """
+    claim = claims_of(titan("NVIDIA GeForce RTX 5090", 60.0, "2.095e+14"))["mfu"]
+    assert claim.sentence() == (
+        "the log states 60 % MFU, but 164.7 TFLOP/s divided by 209.5 TFLOP/s (the dense "
+        "bf16 peak of the NVIDIA GeForce RTX 5090) is 78.62 % MFU"
+    )
+
+
 def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
     """If the GPU's peak is unknown, an MFU is not checked."""
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
+
+
+def test_large_numbers_are_printed_without_exponents() -> None:
+    """A message prints large rates with commas, e.g. 150,000 tokens/s."""
+    line = "step {n:05d}/35280 (0.57%) | loss: 5.1 | lrm: 1.00 | dt: 500.00ms | tok/sec: {rate:,}"
+    rates = [100_000] * 5 + [150_000]
+    log = "".join(
+        line.format(n=n, rate=rate) + " | bf16_mfu: 0.00\n" for n, rate in enumerate(rates, 200)
+    )
+    assert claims_of(log)["tokens_per_second"].sentence() == (
+        "the log states 150,000 tokens/s, but the median work (rate · step time) of 6 reports, "
+        "divided by the step time of 0.5 s is 100,000 tokens/s"
+    )
 
 
 def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
