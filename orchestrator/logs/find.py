@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path, PurePath
+from stat import S_ISREG
 
 from orchestrator.logs.tar_files import is_tar, tar_members
 from parsers.runs.pairs import output_of
@@ -73,7 +74,8 @@ def find_logs(
     for text in dict.fromkeys(paths):
         meant = _meant(text)
         for path in meant:
-            if path.is_dir():
+            # Path.is_dir raises PermissionError, but os.path.isdir returns False.
+            if os.path.isdir(path):  # noqa: PTH112
                 unreadable: list[OSError] = []
                 logs = sorted(_logs_below(path, unreadable.append))
                 problems += [
@@ -110,7 +112,7 @@ def _meant(text: str) -> list[Path]:
 
 
 def _logs_below(folder: Path, tell: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yield the logs and tar archives in a folder and below it, except hidden ones.
+    """Yield the logs and tar archives in a folder and below it, except hidden ones and pipes.
 
     tell: called with the error for each folder that cannot be listed.
     """
@@ -120,8 +122,18 @@ def _logs_below(folder: Path, tell: Callable[[OSError], None]) -> Iterator[Path]
             path
             for name in names
             for path in [Path(parent, name)]
-            if is_log_name(name) or (is_tar(path) and not name.startswith("."))
+            if (is_log_name(name) or (is_tar(path) and not name.startswith(".")))
+            and not _is_stream_or_device(path)
         )
+
+
+def _is_stream_or_device(path: Path) -> bool:
+    """Return whether a path is a named pipe, a socket or a device. Reading it may take forever."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not S_ISREG(mode)
 
 
 def is_log_name(name: str) -> bool:

@@ -1,6 +1,9 @@
 """Find logs by the paths that a user types."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +116,28 @@ def test_a_path_without_a_log_is_reported(folder: Path, path: str, message: str)
 def test_standard_input_and_missing_files_are_passed_to_the_reader(folder: Path) -> None:
     """`-` and missing files are passed on to the reader, which reports their problems."""
     assert names("-", "missing.out") == ["-", "missing.out"]
+
+
+def test_a_log_in_a_folder_without_permission_is_passed_to_the_reader(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log whose folder the user may not enter is passed on to the reader, which reports it."""
+    stat = os.stat
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if "secret" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr("os.stat", refuse)
+    assert names("secret/run.log", "train.o1234") == ["secret/run.log", "train.o1234"]
+
+
+def test_a_named_pipe_is_read_only_if_the_user_names_it(folder: Path) -> None:
+    """A named pipe in a folder is left out: reading it would wait for a program that writes."""
+    os.mkfifo(folder / "run" / "pipe.log")
+    assert names("run") == ["run/old.log.gz", "run/output.log"]
+    assert names("run/pipe.log") == ["run/pipe.log"]
 
 
 def streams_of(folder: Path) -> dict[str, list[str]]:
