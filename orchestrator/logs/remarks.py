@@ -35,34 +35,42 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
             "no steady state: the step time still changes in the second half of the log, so half "
             "of the reports are left out"
         )
-    after = summary.reports - summary.dropped
-    if summary.reports and not after:
-        yield "no step time, because the warm-up leaves out all reports; `--warmup 0` counts them"
-    elif (
-        summary.formats
-        and not summary.reports
-        and summary.step_seconds.mean is None
-        and summary.outcome.kind in {OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED}
-    ):
-        yield "no step time, because no report contains the number of its step"
-    if after and not summary.step_seconds.n:
-        if summary.skipped == after:
-            yield (
-                "no step time, because every report after the warm-up contains a skipped update; "
-                "`--skipped keep` counts them"
-            )
-        elif summary.rates_only:
-            yield (
-                "no step time, because the reports contain samples/s but no batch size; add "
-                "`--global-batch-size N`"
-            )
-        elif summary.step_seconds.mean is None:
-            yield "no step time, because no report after the warm-up contains one"
+    if summary.step_seconds.mean is None and (reason := _no_step_time(summary)) is not None:
+        yield reason
     if summary.engine_samples_per_second is not None:
         yield (
             "step times and samples/s are end to end; the engines' own timers report "
             f"{summary.engine_samples_per_second:.4g} samples/s"
         )
+
+
+def _no_step_time(summary: RunSummary) -> str | None:
+    """Return a sentence about why a run has no step time; None if the reason needs no words.
+
+    For example, a run that ended with an error before the first step has none.
+    """
+    counted = summary.reports - summary.dropped
+    if not summary.reports:
+        usual = {OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED}
+        if not summary.formats or summary.outcome.kind not in usual:
+            return None
+        if summary.loss_reports:
+            return "no step time, because no report contains the number of its step"
+        return "no step time, because the log contains no report of a step time"
+    if not counted:
+        return "no speed, because the warm-up leaves out all reports; `--warmup 0` counts them"
+    if summary.skipped == counted:
+        return (
+            "no step time, because every report after the warm-up contains a skipped update; "
+            "`--skipped keep` counts them"
+        )
+    if summary.rates_only:
+        return (
+            "no step time, because the reports contain samples/s but no batch size; add "
+            "`--global-batch-size N`"
+        )
+    after = " after the warm-up" if summary.dropped else ""
+    return f"no step time, because no report{after} contains one"
 
 
 def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:

@@ -52,6 +52,7 @@ class RunSummary:
     step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
         run, if the program reports its samples per second.
     memory_reports: how many memory reports the training programs printed.
+    loss_reports: how many reports contain a loss, but not the number of their iteration.
     peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
         reserved memory. If no program reports a peak, the highest use since the first step
         report, e.g. in nvidia-smi's samples.
@@ -99,6 +100,7 @@ class RunSummary:
     precision: str | None
     rates_only: bool
     memory_reports: int
+    loss_reports: int
     peak_memory_gib: float | None
     config: dict[str, str]
     outcome: Outcome
@@ -187,6 +189,7 @@ def summarise(
         precision=_set_up(run, "precision"),
         rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
         memory_reports=len(run.memory_reports),
+        loss_reports=sum(isinstance(report, LossReport) for report in run.reports),
         peak_memory_gib=_peak_gib(run),
         config=config,
         outcome=run.outcome or Outcome(kind=OutcomeKind.UNKNOWN),

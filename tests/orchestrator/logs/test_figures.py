@@ -513,23 +513,60 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
         assert figures("run.log", "--global-batch-size", "40")["step_seconds"]["mean"] == 0.5
 
 
+TITAN = (
+    "[titan] INFO - step: {:2}  loss: 10.05440  memory: 16.82GiB(83.61%)  tps: 2,228  "
+    "tflops: 164.70  mfu: 52.79%\n"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "options", "reason"),
     [
         (
             "{{'loss': 2.27, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': {}.0}}\n",
             (),
-            "no report contains the number of its step",
+            "no step time, because no report contains the number of its step",
         ),
-        (TIMER, ("--warmup", "99"), "the warm-up leaves out all reports; `--warmup 0` counts them"),
+        (
+            "[rank {}] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 | "
+            "reserved: 3.0 | max reserved: 3.0\n",
+            (),
+            "no step time, because the log contains no report of a step time",
+        ),
+        (
+            TIMER,
+            ("--warmup", "99"),
+            "no speed, because the warm-up leaves out all reports; `--warmup 0` counts them",
+        ),
+        (
+            TITAN,
+            ("--warmup", "99"),
+            "no speed, because the warm-up leaves out all reports; `--warmup 0` counts them",
+        ),
+        (TITAN, (), "no step time, because no report after the warm-up contains one"),
+        (TITAN, ("--warmup", "0"), "no step time, because no report contains one"),
     ],
 )
 def test_a_log_whose_reports_do_not_count_gets_the_reason(
     folder: Path, line: str, options: tuple[str, ...], reason: str
 ) -> None:
-    """If no step report counts, a line below the table gives the reason."""
+    """If a run has no step time, a line below the table gives the reason."""
     Path("run.log").write_text("".join(line.format(n) for n in range(1, 9)))
-    assert f"no step time, because {reason}" in parse("run.log", *options).stderr
+    assert reason in parse("run.log", *options).stderr
+
+
+def test_a_step_time_from_the_final_result_needs_no_reason(folder: Path) -> None:
+    """If the program's final result gives the step time, no line states that there is none."""
+    Path("run.log").write_text(
+        "  Total train batch size (w. parallel, distributed & accumulation) = 32\n"
+        "{'loss': 2.0, 'learning_rate': 5e-05, 'epoch': 0.3, 'step': 10}\n"
+        "{'train_runtime': 50.0, 'train_samples_per_second': 64.0, "
+        "'train_steps_per_second': 2.0, 'train_loss': 3.9, 'epoch': 0.3}\n"
+    )
+    assert figures("run.log")["step_seconds"]["mean"] == 0.5
+    errors = parse("run.log").stderr
+    assert "no step time" not in errors
+    assert "no speed" not in errors
 
 
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
