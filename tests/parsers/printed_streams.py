@@ -25,10 +25,19 @@ def _object(values: dict[str, Any], *records: Record) -> Printed:
 def automodel(random: Random) -> Printed:
     """Print a step of AutoModel as JSON."""
     n, rate, all_ranks, memory = count(random), _rate(random), _rate(random), _rate(random)
+    tokens = 1 + count(random)
     return _object(
-        {"step": n, "epoch": 0, "mem": memory, "tps": all_ranks, "tps_per_gpu": rate},
+        {
+            "step": n,
+            "epoch": 0,
+            "mem": memory,
+            "tps": all_ranks,
+            "tps_per_gpu": rate,
+            "num_tokens_per_step": tokens,
+        },
         Step(
             iteration=n,
+            step_seconds=tokens / all_ranks,
             max_memory_allocated_gib=memory,
             tokens_per_second=all_ranks,
             tokens_per_second_per_gpu=rate,

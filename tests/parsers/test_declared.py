@@ -567,10 +567,12 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         AUTOMODEL,
         (
             '{"step": 3, "timestamp": "2026-04-01T16:06:16Z", "loss": 0.5, "lr": 1e-06, '
-            '"mem": 10.5, "tps": 800.0, "tps_per_gpu": 100.0, "mfu": 7.5}'
+            '"mem": 10.5, "tps": 800.0, "tps_per_gpu": 100.0, "mfu": 7.5, '
+            '"num_tokens_per_step": 2000}'
         ),
         {
             "iteration": 3,
+            "step_seconds": 2.5,
             "loss": 0.5,
             "learning_rate": 1e-06,
             "max_memory_allocated_gib": 10.5,
@@ -895,6 +897,22 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
     if peak is not None:
         run_summary = summarise(read(LOGS / name)[0], Warmup.parse("none")).peak_memory_gib
         assert run_summary == pytest.approx(peak, abs=6e-5)
+
+
+@real_logs
+def test_a_mean_rate_is_all_tokens_over_all_seconds() -> None:
+    """If steps have different numbers of tokens, the mean of the rates is weighted by time.
+
+    The test computes the tokens and the seconds of Automodel's steps apart from teralog.
+    """
+    path = LOGS / "automodel" / "llama3_2_1b_squad_h100.jsonl"
+    reports = [json.loads(line) for line in path.read_text().splitlines()]
+    tokens = [report["num_tokens_per_step"] for report in reports]
+    seconds = [count / report["tps"] for count, report in zip(tokens, reports, strict=True)]
+    (run,) = read(path)
+    numbers = summarise(run, Warmup.parse("none"))
+    assert numbers.tokens_per_second == pytest.approx(sum(tokens) / sum(seconds))
+    assert numbers.step_seconds.mean == pytest.approx(fmean(seconds))
 
 
 @real_logs

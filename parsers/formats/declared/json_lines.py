@@ -2,7 +2,9 @@
 
     {"step": 3, "epoch": 0, "timestamp": "2026-04-01T16:06:16.930Z", "loss": 0.8, "grad_norm": 71.7,
      "lr": 4.6e-06, "mem": 10.66, "tps": 93026.5, "tps_per_gpu": 11628.3, "mfu": 7.35, …}
-        NVIDIA's Automodel: allocated memory in GiB, `tps` of all ranks, the MFU in percent
+        NVIDIA's Automodel: allocated memory in GiB, `tps` of all ranks, the MFU in percent. `tps`
+        is `num_tokens_per_step` divided by the time since the previous step. Sequences are of
+        different length, so the tokens differ between steps
     {"step": 10, "throughput(tps)": 2228.1, "tflops": 83.74, "mfu(%)": 8.47, …}
         torchtitan's metrics, as its loggers get them: `tps` per rank, reserved memory in GiB
     {…, "step": 10, "log_type_name": "step_end", "value": 812.5, …}
@@ -111,6 +113,8 @@ class JsonLines:
     only: keys and values; an object is read only if its keys have these values.
     integrations: whether to read also the keys that the module `hf_keys` describes.
     log_interval: 1 if each report is about one iteration; None if unknown.
+    tokens: the key of the number of tokens in a step. The step time is this number divided by the
+        tokens per second. None if the format has no such key.
     """
 
     name: str
@@ -121,6 +125,7 @@ class JsonLines:
     only: Mapping[str, str] = field(default_factory=dict)
     integrations: bool = False
     log_interval: int | None = None
+    tokens: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,6 +175,8 @@ class _ObjectReader:
             number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))
             if number is not None:
                 fields.setdefault(name, number / divisor if divisor != 1 else number)
+        if (seconds := self._seconds(metrics, fields)) is not None:
+            fields["step_seconds"] = seconds
         if declared.integrations:
             fields |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
         timestamp = values.get("timestamp")
@@ -182,6 +189,13 @@ class _ObjectReader:
             **fields,
         )
 
+    def _seconds(self, metrics: Json, fields: Mapping[str, Any]) -> float | None:
+        """Return the step time, computed from tokens and tokens per second; None if unknown."""
+        if self.declared.tokens is None:
+            return None
+        tokens, rate = count_of(metrics.get(self.declared.tokens)), fields.get("tokens_per_second")
+        return tokens / rate if tokens and rate and rate > 0 else None
+
 
 def _format(declared: JsonLines) -> LogFormat:
     keys = "|".join(re.escape(key) for key in declared.keys)
@@ -193,7 +207,8 @@ def _format(declared: JsonLines) -> LogFormat:
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
         parse=reader,
-        parse_lines=None if declared.integrations else reader.read_lines,
+        # The readers of many lines compute no values.
+        parse_lines=None if declared.integrations or declared.tokens else reader.read_lines,
         report=re.compile(looks),
     )
 
@@ -218,6 +233,7 @@ AUTOMODEL = _format(
             "tps_per_gpu": ("tokens_per_second_per_gpu", 1.0),
             "mfu": ("reported_mfu", 100.0),
         },
+        tokens="num_tokens_per_step",
     )
 )
 

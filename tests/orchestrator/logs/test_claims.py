@@ -126,6 +126,16 @@ def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
 
 
+def test_rates_that_give_the_step_time_are_not_checked() -> None:
+    """Automodel's step times are computed from tokens/s, so its tokens/s are not a claim.
+
+    The steps have different numbers of tokens.
+    """
+    line = '{{"step": {}, "tps": 800.0, "tps_per_gpu": 100.0, "num_tokens_per_step": {}}}\n'
+    log = "".join(line.format(n, 400 if n == 9 else 1600) for n in range(10))
+    assert claims_of(log) == {}
+
+
 def test_large_numbers_are_printed_without_exponents() -> None:
     """A message prints large rates with commas, e.g. 150,000 tokens/s."""
     line = "step {n:05d}/35280 (0.57%) | loss: 5.1 | lrm: 1.00 | dt: 500.00ms | tok/sec: {rate:,}"
