@@ -528,8 +528,10 @@ TITAN = (
             "no step time, because no report contains the number of its step",
         ),
         (
-            "[rank {}] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 | "
-            "reserved: 3.0 | max reserved: 3.0\n",
+            (
+                "[rank {}] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 2.0 "
+                "| reserved: 3.0 | max reserved: 3.0\n"
+            ),
             (),
             "no step time, because the log contains no report of a step time",
         ),
