@@ -287,6 +287,13 @@ SIGNS = (
         _PREEMPTED, _END, b": this job is ", r"\bCaught signal SIG\w+ on .*: this job is preempt"
     ),
     _sign(_PREEMPTED, _END, _CANCELLED_BY_SLURM, rf"{CANCELLED_AT} DUE TO PREEMPTION"),
+    # NeMo 2 after a SIGTERM; Slurm may later report why it sent the signal.
+    _sign(
+        _PREEMPTED,
+        _AFTERMATH,
+        b"Preemption detected",
+        r"\bpreemption:[0-9]+\] Preemption detected, saving checkpoint and exiting",
+    ),
     _sign(_PREEMPTED, _END, _JOB_KILLED, r"^TERM_PREEMPT: job killed"),
     _sign(_NODE_FAILURE, _END, _JOB_KILLED, rf"{_PBS}node [0-9]+ .*\bsister MOM"),
     _sign(_NODE_FAILURE, _END, _FLUX, rf"{_FLUX_ENDS}exec severity=0 (?:node failure|lost con)"),

@@ -854,6 +854,7 @@ OUTCOMES = {
     "modded-nanogpt/track_1_short-0069607b.txt": OutcomeKind.COMPLETED,
     "modded-nanogpt/track_1_short-1d7c6c03.txt": OutcomeKind.COMPLETED,
     "nemo2/resiliency-cell14.log": OutcomeKind.COMPLETED,
+    "nemo2/resiliency-cell46.log": OutcomeKind.PREEMPTED,
     "litgpt/lora-phi-2.log": OutcomeKind.COMPLETED,
     "mlperf/v5.1-AMD-llama31_8b-result_9.txt": OutcomeKind.COMPLETED,
     "mlperf/v5.1-University-of-Florida-llama31_8b-result_9.txt": OutcomeKind.COMPLETED,

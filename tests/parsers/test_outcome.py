@@ -37,6 +37,7 @@ WATCHDOG = (
     "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds"
 )
+NEMO_STOPS = "[NeMo I preemption:67] Preemption detected, saving checkpoint and exiting\n"
 MEGATRON_END = "[after training is done] datetime: 2026-01-02 03:04:05 "
 JOB = SLURM.replace("STEP 12.0", "JOB 12")
 EXIT_1 = "srun: error: n1: task 3: Exited with exit code 1"
@@ -70,6 +71,10 @@ ORDERS = {
     "an error before a step was cancelled and its job preempted": (
         f"{TRACE}ValueError: x\n{SLURM} ***\n{SLURM} DUE TO PREEMPTION ***\n",
         ERROR,
+    ),
+    "a checkpoint of NeMo before the time limit": (
+        f"{NEMO_STOPS}{JOB} DUE TO TIME LIMIT ***\n",
+        OutcomeKind.TIME_LIMIT,
     ),
     "interrupted by the user before the time limit": (
         f"{TRACE}KeyboardInterrupt\n{SLURM} DUE TO TIME LIMIT ***\n",

@@ -120,6 +120,8 @@ LINES = {
     "[exiting program at iteration 200] datetime: 2026-01-02 03:04:05 ": (COMPLETED, None),
     "exiting program after 55.2 minutes": (COMPLETED, None),
     "[exiting program after receiving SIGTERM.] datetime: 2026-01-02 03:04:05": (CANCELLED, None),
+    "[NeMo I 2025-03-07 22:48:03 preemption:67] Preemption detected, saving checkpoint and exit"
+    "ing": (PREEMPTED, None),
     "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: 0": (
         *(KILLED, None),
     ),
