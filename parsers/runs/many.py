@@ -68,7 +68,7 @@ def read_each(
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
         # Several processes share one large log instead.
         for path, size in zip(paths, sizes, strict=True):
-            left = _Left(size, tell)
+            left = _Left(size, size > 0, tell)
             result = _attempt(read_one, path, sharing_processes(), left)
             left(left.size)
             yield path, result
@@ -91,17 +91,20 @@ def read_each(
 class _Left:
     """A callback that passes the numbers of bytes read from one log on to `tell`.
 
-    In total it reports at most the size of the log's file. Without this limit, it would report
-    more for a compressed log, because the numbers count decompressed bytes.
-    size: how many bytes may still be reported.
+    In total it reports at most the size of the log. Without this limit, it would report more for a
+    compressed log in an archive, because the numbers count decompressed bytes.
+    size: how many bytes may still be reported. limited: False for a log without a size, e.g. a
+    pipe or standard input; then all bytes are reported.
     """
 
     size: int
+    limited: bool
     tell: Tell
 
     def __call__(self, count: int) -> None:
-        count = min(count, self.size)
-        self.size -= count
+        if self.limited:
+            count = min(count, self.size)
+            self.size -= count
         self.tell(count)
 
 

@@ -44,8 +44,8 @@ def read(
     count_lines: whether to include the number of the line with the outcome.
     processes: how many processes read a large file together; by default one per processor, but at
     most four.
-    tell: called after each part of a log was read, with the part's number of bytes after
-    decompression.
+    tell: called after each part of a log was read, with the number of bytes that were read from
+    the file. For a stream or a log in an archive, it is the number of bytes after decompression.
     """
     single = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -116,12 +116,43 @@ def _read(
         end = shared.position
     else:
         reader = LineReader(formats, more_anchors=MARKS)
-        lines = Pass(source, reader.wanted, bounds, begin=start, count_lines=count_lines, tell=tell)
+        lines = Pass(
+            source,
+            reader.wanted,
+            bounds,
+            begin=start,
+            count_lines=count_lines,
+            tell=_in_bytes_of_file(source, tell),
+        )
         for line in reader.read(iter(lines)):
             splitter.read(line)
         end = lines.position
     notes = [*source.notes, *_oddities(source, end)]
     return splitter.runs(source.name, end, complete=bounds.complete, notes=notes)
+
+
+def _in_bytes_of_file(source: Source, tell: Callable[[int], None]) -> Callable[[int], None]:
+    """Return a function that calls `tell` with bytes of a compressed file as it is on the disk.
+
+    The argument of this function is ignored: it is a number of bytes after decompression. If the
+    source is not a compressed file, returns `tell` unchanged.
+    """
+    if source.descriptor is not None:
+        return tell
+    try:
+        descriptor = source.file
+        os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:  # a stream, a pipe, or a part of a file
+        return tell
+    told = 0
+
+    def tell_position(count: int) -> None:
+        nonlocal told
+        position = os.lseek(descriptor, 0, os.SEEK_CUR)
+        tell(position - told)
+        told = position
+
+    return tell_position
 
 
 def _oddities(source: Source, end: int) -> list[str]:

@@ -1,7 +1,9 @@
 """Check that several processes that read many logs give the same results as one process."""
 
 import gzip
+import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,28 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
     assert runs == 1
     assert sum(progress) == log.stat().st_size
     assert sum(1 for count in progress if count) > 2
+
+
+def test_progress_within_a_compressed_log_is_in_bytes_of_its_file(tmp_path: Path) -> None:
+    """When half of a compressed log has been read, about half of its file is reported."""
+    log = tmp_path / "large.log.gz"
+    log.write_bytes(gzip.compress(b"".join(b"line %d\n" % n for n in range(3_000_000)), 1))
+    progress: list[int] = []
+    assert [runs for _, runs in read_each([log], len, tell=progress.append)] == [1]
+    assert sum(progress) == log.stat().st_size
+    assert 0.3 < sum(progress[: len(progress) // 2]) / log.stat().st_size < 0.7
+
+
+def test_progress_of_a_pipe_is_reported_without_a_limit(tmp_path: Path) -> None:
+    """A pipe has no size, so all its bytes are reported."""
+    text = b"a line of no meaning\n" * 100_000
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as writer:
+        writer.submit(pipe.write_bytes, text)
+        progress: list[int] = []
+        assert [runs for _, runs in read_each([pipe], len, tell=progress.append)] == [1]
+    assert sum(progress) == len(text)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
