@@ -5,6 +5,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from parsers.labels import after_labels
+
 # 18 digits are enough for any counter. int() refuses texts with thousands of digits.
 COUNT = r"[0-9]{1,18}"
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|inf|nan)"
@@ -75,21 +77,8 @@ def whole(text: str | None) -> int | None:
     return int(text) if text is not None and _COUNT.fullmatch(text) else None
 
 
-# The time that a collector of logs writes before each line: 2024-08-23T21:52:39.473Z of kubectl,
-# [2024-08-23 21:52:39] of others. Programs write fractions of a second into such brackets.
-_DATE, _CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
-_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-TIME = rf"(?:{_DATE}T{_CLOCK}(?:[.,][0-9]{{1,9}})?{_ZONE} |\[{_DATE}[ T]{_CLOCK}{_ZONE}\] )"
-# [trainer0|0]: of torchx, [pod/train-0/main] of kubectl, main-1  | of docker compose
-CONTAINER = r"(?:\[[\w.-]{1,60}(?:[|/][\w.-]{1,60}){1,3}\]:? ?|[a-z][\w.-]{0,60} {1,40}\| )"
-# 0: of srun, [rank0]: of torch, [default7]: of torchrun, node2: of pdsh, [1,3]<stderr>: of mpirun,
-# > of a mail
-LABELS = (
-    rf"^(?:> ?|{TIME}|{CONTAINER}"
-    r"| {0,8}\[?[\w,.-]{1,60}\]?(?:<std(?:out|err)>)?: ?){0,4}"
-)
 # A comment, or a command of a script, as printed by `set -x`.
-_QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
+_QUOTED = r"\s*(?:#|\++ )"
 
 
 def is_quoted(text: str) -> bool:
@@ -98,7 +87,7 @@ def is_quoted(text: str) -> bool:
     Such a text may look like a step report, e.g. `# iteration 1/ 10 | …`. It must not count as a
     report, because no training program printed it.
     """
-    return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
+    return ("#" in text or "+ " in text) and after_labels(_QUOTED).match(text) is not None
 
 
 def line_parts(line: str) -> Iterator[str]:

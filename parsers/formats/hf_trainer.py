@@ -64,8 +64,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from parsers.fields import COUNT, LABELS, NUMBER, finite, line_parts, parse_number
+from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
 from parsers.formats.hf_keys import ELAPSED, STEPS, TOKENS, integration_fields, step_of
+from parsers.labels import after_labels
 from parsers.records import LossReport, RunTotals, Step
 from parsers.scan.reader import LogFormat
 
@@ -176,11 +177,11 @@ HF_TRAINER_METRICS = LogFormat(
 
 
 #  20%|██        | 20/100 [00:50<03:20,  2.50s/it]
-_BAR = re.compile(
-    rf"{LABELS}\s*[0-9]{{1,3}}%\|[^|\r\n]{{0,400}}\| (?P<step>{COUNT})/(?P<steps>{COUNT})"
+_BAR = (
+    rf"\s*[0-9]{{1,3}}%\|[^|\r\n]{{0,400}}\| (?P<step>{COUNT})/(?P<steps>{COUNT})"
     r" \[[0-9:]{1,12}<[0-9:?]{1,12}, [^\[\]\r\n]{1,40}\]"
 )
-_NOTHING = re.compile(rf"{LABELS}\s*$")
+_NOTHING = r"\s*$"
 _WHOLE = re.compile(rf"{COUNT}(?:\.0)?")
 _OF_LOSS_REPORTS = frozenset(field.name for field in fields(LossReport))
 
@@ -190,7 +191,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
     before: re.Match[str] | None = None
     parts = list(line_parts(line))
     for number, part in enumerate(parts):
-        before = _BAR.match(part) or before
+        before = after_labels(_BAR).match(part) or before
         for values, dictionary in dictionaries(part):
             epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
             texts = {item["name"]: item["value"] for item in _TEXT.finditer(dictionary[0])}
@@ -199,7 +200,8 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
             if loss is None or (epoch is None and steps is None):
                 continue
             rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]
-            behind = next((_BAR.match(piece) for piece in rest if not _NOTHING.match(piece)), None)
+            pieces = (piece for piece in rest if not after_labels(_NOTHING).match(piece))
+            behind = next(map(after_labels(_BAR).match, pieces), None)
             rate, norm = (_optional(values.get(name)) for name in ("learning_rate", "grad_norm"))
             if steps is None and behind and _goes_on(before, behind):
                 steps = int(behind["step"]), int(behind["steps"])

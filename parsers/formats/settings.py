@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
-from parsers.fields import COUNT, LABELS, NUMBER_ENDS, line_parts
+from parsers.fields import COUNT, NUMBER_ENDS, line_parts
+from parsers.labels import after_labels
 from parsers.records import Setting
 from parsers.scan.reader import NEVER, LogFormat
 
@@ -97,11 +98,11 @@ def _arguments(offset: int, line: str) -> Iterator[Setting]:
 
 
 # + MICRO_BATCH_SIZE=48
-_ECHO = re.compile(rf"{LABELS}\+ (?P<name>[A-Z][A-Z0-9_]*)=(?P<value>'[^']+'|[^\s']+)$")
+_ECHO = r"\+ (?P<name>[A-Z][A-Z0-9_]*)=(?P<value>'[^']+'|[^\s']+)$"
 
 
 def _echoes(offset: int, line: str) -> Iterator[Setting]:
-    if echo := _ECHO.search(line.rstrip()):
+    if echo := after_labels(_ECHO).search(line.rstrip()):
         name, value = variable_name(echo["name"]), echo["value"].strip("'").strip()
         if value:
             yield Setting(name=name, value=value, source="echo", offset=offset)
@@ -111,8 +112,8 @@ def _echoes(offset: int, line: str) -> Iterator[Setting]:
 # Hugging Face's trainer_state.json calls the batch of a device so, two columns from the left and
 # above `trial_name`.
 _OF_TRAINER_STATE = re.compile(r'  "train_batch_size": [0-9]+,\s+"trial_name": ')
-_JSON = re.compile(
-    rf'{LABELS}\s*"(?P<name>train_batch_size|train_micro_batch_size_per_gpu'
+_JSON = (
+    r'\s*"(?P<name>train_batch_size|train_micro_batch_size_per_gpu'
     rf'|gradient_accumulation_steps|stage)":'
     rf" (?P<value>{COUNT}|[0-9]\.[0-9]{{6}}e\+[0-9]{{2}}),?$"
 )
@@ -120,7 +121,7 @@ _JSON = re.compile(
 
 def _json(offset: int, text: str) -> Iterator[Setting]:
     line = text.partition("\n")[0]
-    match = None if _OF_TRAINER_STATE.match(text) else _JSON.search(line.rstrip())
+    match = None if _OF_TRAINER_STATE.match(text) else after_labels(_JSON).search(line.rstrip())
     if match and (value := Decimal(match["value"])) == int(value):
         name = argument_name(match["name"])
         yield Setting(name=name, value=str(int(value)), source="arguments", offset=offset)

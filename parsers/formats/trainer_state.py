@@ -24,18 +24,18 @@ These facts are from trainer_callback.py of transformers 4.40 to 5.23:
 * `train_batch_size` is the batch of one device, so it is not read as the global batch.
 """
 
-import re
 from collections.abc import Iterator
 
-from parsers.fields import LABELS, finite_json, json_float, parse_json
+from parsers.fields import finite_json, json_float, parse_json
 from parsers.formats.declared.json_lines import Json, count_of, trainer_result
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
+from parsers.labels import after_labels
 from parsers.records import RunTotals, Setting, Step
 from parsers.scan.reader import NEVER, LogFormat
 
 _FOLLOWING = 120
-_ENDS = {6: re.compile(LABELS + r"\s{4}\},?\s*$"), 4: re.compile(LABELS + r"\}\s*$")}
-_ROWS = {spaces: re.compile(rf'{LABELS}\s{{{spaces}}}(?P<row>".*)') for spaces in _ENDS}
+_ENDS = {6: r"\s{4}\},?\s*$", 4: r"\}\s*$"}
+_ROWS = {spaces: rf'\s{{{spaces}}}(?P<row>".*)' for spaces in _ENDS}
 
 
 def _object(text: str, spaces: int) -> Json | None:
@@ -45,10 +45,10 @@ def _object(text: str, spaces: int) -> Json | None:
     """
     rows: list[str] = []
     for line in text.split("\n"):
-        if _ENDS[spaces].match(line):
+        if after_labels(_ENDS[spaces]).match(line):
             values = parse_json("{" + "\n".join(rows) + "}")
             return values if isinstance(values, dict) else None
-        if not (row := _ROWS[spaces].match(line)):
+        if not (row := after_labels(_ROWS[spaces]).match(line)):
             return None
         rows.append(row["row"])
     return None
@@ -85,11 +85,11 @@ def _parse_result(offset: int, text: str) -> Iterator[RunTotals]:
         yield result
 
 
-_MAX_STEPS = re.compile(LABELS + r'  "max_steps": (?P<steps>[1-9][0-9]{0,17}),$')
+_MAX_STEPS = r'  "max_steps": (?P<steps>[1-9][0-9]{0,17}),$'
 
 
 def _settings(offset: int, line: str) -> Iterator[Setting]:
-    if match := _MAX_STEPS.match(line.rstrip()):
+    if match := after_labels(_MAX_STEPS).match(line.rstrip()):
         yield Setting(name="train_iters", value=match["steps"], source="arguments", offset=offset)
 
 

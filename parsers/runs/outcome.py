@@ -33,6 +33,7 @@ from parsers.runs.tracebacks import (
     Introduction,
     exception_line,
     introduction,
+    message,
     split_label,
 )
 from parsers.scan.candidates import Pass
@@ -194,7 +195,7 @@ class EndDetector:
             if sign and not NO_SIGN.search(line):
                 explained = any(weight in self.first for weight in sign.explained_by)
                 weight = Weight.AFTERMATH if explained else sign.weight
-                yield weight, _outcome(sign.kind, candidate, line)
+                yield weight, _outcome(sign.kind, candidate, message(part))
 
     def _own_mark(self, candidate: Candidate, text: str) -> Iterator[tuple[Weight, Outcome]]:
         for record in GPT_WORKLOAD.parse(candidate.offset, text):

@@ -8,21 +8,21 @@ import io
 import re
 from enum import Enum
 
-from parsers.fields import CONTAINER, TIME
+from parsers.labels import COLLECTOR_TIME, CONTAINER, TIME
 from parsers.scan.reader import decode
 
 HEADER = "Traceback (most recent call last)"
 
 # `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label, `node2: ` pdsh, which DeepSpeed
-# starts nodes with, `[1,3]<stderr>:` mpirun, `(Worker pid=7, ip=10.0.0.2)` Ray; or several of them.
+# starts nodes with, also with an address, `[1,3]<stderr>:` mpirun; or several of them.
 _LABEL = (
-    r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?"
-    r"|[a-z][\w.-]{0,60}[0-9](?:\.[a-z][a-z0-9-]{0,60}){0,4}: "
-    r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?"
-    r"|\(\w[\w.]{0,60} pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)"
+    r"(?: {0,4}[0-9]{1,6}: ?(?![0-9]{2}:[0-9]{2})|\[(?:rank|default)[0-9]{1,6}\]: ?"
+    r"|[a-z][\w.-]{0,60}[0-9](?:\.[a-z][a-z0-9-]{0,60}){0,4}: |(?:[0-9]{1,3}\.){3}[0-9]{1,3}: "
+    r"|\[[0-9]{1,6},[\w:,.-]{1,60}\]<std(?:out|err)>: ?)"
 )
 _LABELS = re.compile(rf"(?:{TIME}|{CONTAINER}|{_LABEL})*")
 _TIME = re.compile(TIME)
+_OF_COLLECTORS = re.compile(rf"(?:{COLLECTOR_TIME}|{CONTAINER}|{_LABEL})*")
 
 # ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
 _EXCEPTION = re.compile(
@@ -30,6 +30,7 @@ _EXCEPTION = re.compile(
     r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
 )
 _FRAME = b'File "'
+_DIGITS = re.compile("[0-9]+")
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
 # How rich and the programs that use it draw the first line of a traceback, and its last one.
 _BOX = re.compile(r"╭─+ Traceback \(most recent call last\) ─+╮")
@@ -63,6 +64,12 @@ def split_label(text: str) -> tuple[str, str]:
     return _TIME.sub("", text[:end]).strip(), text[end:]
 
 
+def message(text: str) -> str:
+    """Return a line without its label, but with the time that a program's logger wrote."""
+    labels = _OF_COLLECTORS.match(text)
+    return text[labels.end() if labels else 0 :]
+
+
 def exception_line(block: bytes) -> tuple[int, int, str] | None:
     """Find the line with the exception of the traceback at the start of `block`.
 
@@ -75,11 +82,13 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     its end, or if other text follows instead of frames.
     """
     lines = io.BytesIO(block)  # gives a line at a time: the first ones are often enough
-    header_text = decode(lines.readline()).rstrip()
-    label, header = split_label(header_text.rpartition("\r")[2])
+    header_line = decode(lines.readline()).rstrip().rpartition("\r")[2]
+    label, header = split_label(header_line)
     in_box = _BOX.fullmatch(header) is not None
     if not (in_box or header.endswith(HEADER + ":")):
         return None
+    # The first line may have a label that `split_label` does not know.
+    unknown = None if in_box or header == HEADER + ":" else _alike(header_line[: -len(HEADER) - 1])
     frames = others = False
     # Without frames no exception can follow, and a few lines show whether something else does.
     ever_frames = in_box or _FRAME in block
@@ -87,7 +96,11 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     for number, raw in enumerate(lines, start=1):
         if others and not ever_frames:
             return None
-        line_label, text = split_label(decode(raw).rstrip())
+        line = decode(raw).rstrip()
+        if unknown and (begin := unknown.match(line)):
+            line_label, text = label, line[begin.end() :]
+        else:
+            line_label, text = split_label(line)
         if line_label == label and text:
             if text.startswith(" "):
                 frames = frames or text.lstrip().startswith('File "')
@@ -98,6 +111,11 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
             others = True
         offset += len(raw)
     return (0, 0, HEADER + ":") if frames or not others else None
+
+
+def _alike(label: str) -> re.Pattern[str]:
+    """Return a pattern that matches a label, even if its digits are different."""
+    return re.compile("[0-9]+".join(map(re.escape, _DIGITS.split(label))))
 
 
 def _names_exception(text: str) -> bool:

@@ -270,6 +270,24 @@ TRACEBACKS = {
         ),
         "ValueError: x",
     ),
+    "behind the time of a logger": (
+        "".join(
+            f"2026-01-02 03:04:0{second},567 {line}\n"
+            for second, line in enumerate(f"{TRACE}ValueError: x".splitlines())
+        ),
+        "ValueError: x",
+    ),
+    "behind an address": (
+        "".join(f"10.0.0.2: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "behind any text with a number": (
+        "".join(
+            f"<{number} of a launcher> {line}\n"
+            for number, line in enumerate(f"{TRACE}ValueError: x".splitlines())
+        ),
+        "ValueError: x",
+    ),
     "behind the label of docker compose": (
         "".join(f"main-1  | {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
         "ValueError: x",

@@ -216,6 +216,13 @@ def test_composer_prints_the_number_of_earlier_batches(head: str) -> None:
     [
         *("main-1  | ", "[trainer0|0]:", "[pod/train-0/main] "),
         *("2026-08-23T21:52:39.473123456Z ", "[2026-08-23 21:52:39] ", "[2026-08-23T21:52:39] 0: "),
+        *("2026-08-23 21:52:39,473 - INFO - ", "1787521959.473 ", "Aug 23 21:52:39 n1 python[7]: "),
+        *(
+            "train-worker-0 main ",
+            '2026-08-23T21:52:39Z {pod="train-0"} ',
+            "7\t",
+            "[INFO] [a.py:1] ",
+        ),
     ],
 )
 @pytest.mark.parametrize(

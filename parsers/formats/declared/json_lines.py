@@ -32,16 +32,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numbers, parse_json
+from parsers.fields import finite_json, is_quoted, json_float, json_numbers, parse_json
 from parsers.formats.declared.blocks import LinePatterns
 from parsers.formats.declared.json_blocks import json_pattern
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
+from parsers.labels import after_labels
 from parsers.records import RunTotals, Step
 from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
 
-_BEFORE = rf"{LABELS}\s*(?:DLLL )?"
-_OBJECT = re.compile(rf"{_BEFORE}(?P<object>\{{.*\}})\s*$")
+_OBJECT = r'\s*(?:DLLL )?(?P<object>\{\s*".*\})\s*$'
 # Fields that may be nan or inf.
 _ANY_NUMBER = frozenset({"loss", "grad_norm"})
 
@@ -53,7 +53,7 @@ def json_object(text: str) -> Json | None:
 
     Labels before the object are skipped, e.g. a rank's `[rank0]: `.
     """
-    match = None if is_quoted(text) else _OBJECT.match(text)
+    match = None if is_quoted(text) else after_labels(_OBJECT).match(text)
     value = parse_json(match["object"]) if match else None
     return value if isinstance(value, dict) else None
 
@@ -199,7 +199,7 @@ class _ObjectReader:
 
 def _format(declared: JsonLines) -> LogFormat:
     keys = "|".join(re.escape(key) for key in declared.keys)
-    looks = rf"{_BEFORE}\{{.*(?:{keys})"
+    looks = rf"^[^{{]*\{{.*(?:{keys})"
     if declared.only:
         looks = r"(?!)"  # Most such objects are events.
     reader = _ObjectReader(declared)

@@ -37,7 +37,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from parsers.fields import COUNT, LABELS, is_quoted
+from parsers.fields import COUNT, is_quoted
+from parsers.labels import after_labels
 from parsers.records import Step
 from parsers.scan.reader import NEVER, LogFormat
 
@@ -59,7 +60,7 @@ class MetricBlocks:
     The other members are regular expressions:
     head: the end of the line with a step, with the groups `step` and `steps`. They may be empty if
     a metric contains the number of earlier steps.
-    metric: a line with a metric, with the groups `name` and `rest`.
+    metric: a line with a metric after its labels, with the groups `name` and `rest`.
     value: matches the group `rest` if its number is whole, with the groups `value` and
     `suffix`.
     unsure: matches a `value` that may be the beginning of a longer number, e.g. 9,786 of
@@ -70,7 +71,7 @@ class MetricBlocks:
     name: str
     anchors: tuple[bytes, ...]
     head: re.Pattern[str]
-    metric: re.Pattern[str]
+    metric: str
     value: re.Pattern[str]
     unsure: re.Pattern[str]
     fields: Mapping[str, tuple[str, float]]
@@ -83,7 +84,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
         return
     found: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
-        metric = declared.metric.match(line)
+        metric = after_labels(declared.metric).match(line)
         if metric is None:
             break
         name, divisor = declared.fields.get(metric["name"], (None, 1.0))
@@ -130,7 +131,7 @@ OLMO_CORE = _format(
             rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?)(?:,epoch={COUNT}"
             r"(?:,eta=[^\]]*)?)?\]\s*$"
         ),
-        metric=re.compile(LABELS + r"\s{4,}(?P<name>[\w/ ().%*-]{1,80})=(?P<rest>.*)"),
+        metric=r"\s{4,}(?P<name>[\w/ ().%*-]{1,80})=(?P<rest>.*)",
         # How many digits a number has follows from its size, which shows whether it is whole.
         value=re.compile(
             r"(?P<value>-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{3,4}\.[0-9]|(?:[1-9][0-9]|100)\.[0-9]{2}"
@@ -169,7 +170,7 @@ COMPOSER = _format(
             rf"|\[epoch={COUNT}\]\[batch={COUNT}(?:/{COUNT})?\]"
             rf"|\[(?:token|sample|iteration|second)={COUNT}/{COUNT}\]):\s*$"
         ),
-        metric=re.compile(LABELS + r"\s+Train (?P<name>[\w/-]{1,80}): (?P<rest>.*)"),
+        metric=r"\s+Train (?P<name>[\w/-]{1,80}): (?P<rest>.*)",
         value=re.compile(rf"(?P<value>-?[0-9]{{1,30}}\.[0-9]{{4}}|nan|inf|{COUNT})(?P<suffix>)"),
         unsure=re.compile(r"[0-9]+"),
         fields={
