@@ -28,19 +28,22 @@ import re
 from collections.abc import Callable, Iterator
 
 from parsers.fields import COUNT
+from parsers.labels import LABELS
 from parsers.records import Usage, UsageSource
 from parsers.scan.reader import LogFormat, TableFormat
 
 _Row = Callable[[int, str], Iterator[Usage]]
 
-# A row fills its line, except for a rank's label or a progress bar before it. If other text is
-# there, a few numbers are not enough: the row must have a unit, a date, or many numbers.
+# A row fills its line, except for labels or a progress bar before it. If other text is there, a few
+# numbers are not enough: the row must have a unit, a date, or many numbers. The same holds for
+# labels, unless they are those of a rank or those of the header.
 _START = (
     r"(?:(?:^|\r|/(?:s|it)\])(?: {0,5}[0-9]{1,5}: ?|\[\w{1,20}\]: ?)?"
-    r"|(?P<foreign>[\]:>] ?))[ \t]*"
+    rf"|(?P<foreign>{LABELS}|[\]:>] ?))[ \t]*"
 )
 _END = r"[ \t]*(?=$|\r)"
 _MANY_COLUMNS = 5
+_DIGITS = re.compile("[0-9]+")
 
 _NAME = r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*"
 _HEADER_CELL = rf"{_NAME}(?: \[[A-Za-z%]+\])?"
@@ -78,13 +81,14 @@ def _parse_table(offset: int, line: str) -> Iterator[Usage]:
 
 
 def _csv_row(header: str) -> _Row | None:
-    headers = [match["names"].split(", ") for match in _CSV_HEADER.finditer(header)]
+    matches = [*_CSV_HEADER.finditer(header)]
     if "noheader" in header:
-        headers += [match["names"].split(",") for match in _COMMAND.finditer(header)]
-    for cells in headers:
-        names = [cell.split(" ")[0] for cell in cells]
+        matches += _COMMAND.finditer(header)
+    for match in matches:
+        names = [cell.split(" ")[0] for cell in re.split(", ?", match["names"])]
         if {"utilization.gpu", "memory.used"} & set(names):
-            return _row(names, _CSV_CELLS, _OTHER_CELL, ", ")
+            labels = match.groupdict().get("foreign")
+            return _row(names, labels, _CSV_CELLS, _OTHER_CELL, ", ")
     return None
 
 
@@ -98,15 +102,18 @@ def _dmon_row(header: str) -> _Row | None:
     names = match["names"].split()
     if "pid" in names or not {"sm", "fb"} & set(names):
         return None  # pmon, or columns without use here
-    return _row(names, _DMON_CELLS, _DMON_OTHER_CELL, r"\s+")
+    return _row(names, header[: match.start()], _DMON_CELLS, _DMON_OTHER_CELL, r"\s+")
 
 
-def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
+def _row(
+    names: list[str], labels: str | None, cells: dict[str, str], other: str, separator: str
+) -> _Row | None:
     """Return a function that parses rows with these columns; None if a column occurs twice.
 
-    names: the names of the columns, in order. cells: a regular expression for the cells of each
-    known column, by the column's name. other: the regular expression for the cells of all other
-    columns. separator: the regular expression for the text between two cells.
+    names: the names of the columns, in order. labels: the labels before the header, if any.
+    cells: a regular expression for the cells of each known column, by the column's name. other:
+    the regular expression for the cells of all other columns. separator: the regular expression
+    for the text between two cells.
     """
     if len(set(names)) < len(names):
         return None
@@ -124,10 +131,15 @@ def _row(names: list[str], cells: dict[str, str], other: str, separator: str) ->
             if units == {True, False}:
                 continue  # cut off within its last cell
             sure = values.get("date") or True in units or len(names) >= _MANY_COLUMNS
-            if sure or not values["foreign"]:
+            if sure or not (foreign := values["foreign"]) or _is_alike(foreign, labels):
                 yield from _usage(offset, match)
 
     return parse
+
+
+def _is_alike(labels: str, others: str | None) -> bool:
+    """Return whether the labels of two lines differ only in digits, e.g. those of a time."""
+    return others is not None and _DIGITS.sub("0", labels) == _DIGITS.sub("0", others)
 
 
 def _usage(offset: int, match: re.Match[str]) -> Iterator[Usage]:

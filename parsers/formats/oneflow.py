@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
+from parsers.labels import after_labels
 from parsers.records import Setting, Step, Usage, UsageSource
 from parsers.scan.reader import LogFormat, TableFormat
 
@@ -58,7 +59,7 @@ _NAMES = {
     "gpu_num_per_node": "gpus_per_node",
     "num_nodes": "nodes",
 }
-_ARGUMENT = re.compile(r"(?:^|[\]:>] ?)(?P<name>[A-Za-z_]\w*) = (?P<value>.*)")
+_ARGUMENT = r"(?P<name>[A-Za-z_]\w*) = (?P<value>.*)"
 
 
 def _parse_steps(offset: int, line: str) -> Iterator[Step]:
@@ -128,7 +129,7 @@ def _parse_arguments(offset: int, text: str) -> Iterator[Setting]:
         return
     # A value ends with its line; the log's last one may be cut off.
     for line in lines[:-1]:
-        if match := _ARGUMENT.search(line.rstrip()):
+        if match := after_labels(_ARGUMENT).match(line.rstrip()):
             name = _NAMES.get(match["name"], match["name"])
             yield Setting(name=name, value=match["value"], source="arguments", offset=offset)
         elif "====" not in line:

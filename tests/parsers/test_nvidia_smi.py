@@ -73,6 +73,23 @@ CSV = {
     "a torn row": (HEADER, ROW[:-1], []),
     "numbers behind a word": ("utilization.gpu [%], memory.used [MiB]", "shape: 12, 34", []),
     "numbers in brackets": ("utilization.gpu [%], memory.used [MiB]", "[12, 34]", []),
+    "numbers behind other labels than the header": (
+        "main-1  | utilization.gpu [%], memory.used [MiB]",
+        "INFO: 12, 34",
+        [],
+    ),
+    "the labels of the header": (
+        "2026-01-02 03:04:05 INFO utilization.gpu [%], memory.used [MiB]",
+        "2026-01-02 03:04:06 INFO 85, 4096",
+        [
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                memory_allocated_gib=4.0,
+                gpu_utilization_percent=85.0,
+                offset=7,
+            )
+        ],
+    ),
     "prose": ("utilization.gpu [%], memory.used [MiB]", "it took 12, 34 and 5 %, 7 MiB", []),
 }
 

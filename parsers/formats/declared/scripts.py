@@ -31,12 +31,13 @@ from parsers.formats.declared.declaration import (
     Field,
     line_format,
 )
+from parsers.labels import LABELS
 
 LLAMA2_C = line_format(
     Declaration(
         name="llama2.c",
         anchors=(b"ms | mfu ",),
-        head=rf"(?<![\w.|] )(?<![\w.|]){ITERATION} \| loss \S+ \| lr ",
+        head=rf"(?:{LABELS}|(?<![\w.|] )(?<![\w.|])){ITERATION} \| loss \S+ \| lr ",
         fields=(
             Field(name="loss", before=r" \| loss ", after=r"(?= \|)", needed=True),
             Field(name="learning_rate", before=r" \| lr ", after=r"(?= \|)"),

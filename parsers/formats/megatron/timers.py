@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from parsers.fields import NUMBER_ENDS, line_parts
+from parsers.labels import after_labels
 from parsers.records import Timers
 from parsers.scan.reader import LogFormat
 
@@ -39,8 +40,8 @@ _ROW = re.compile(
 #   forward-backward:
 #      rank  0: 210.40
 _ALL_RANKS = re.compile(r"times across ranks \(ms\):")
-_NAME = re.compile(r"(?:^|\r|[\]:>] ?)  (?P<name>[^\s:][^:]{0,60}):\s*$")
-_RANK = re.compile(rf"(?:^|\r|[\]:>] ?)     rank +[0-9]{{1,9}}: (?P<ms>{_MS})\s*$")
+_NAME = r"(?:.*\r)?  (?P<name>[^\s:][^:]{0,60}):\s*$"
+_RANK = rf"(?:.*\r)?     rank +[0-9]{{1,9}}: (?P<ms>{_MS})\s*$"
 
 _LONGEST_BLOCK = 48
 _LONGEST_BLOCK_OF_RANKS = 1024
@@ -99,12 +100,12 @@ def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
     pairs: list[tuple[str, str]] = []
     name, slowest = "", ""
     for line in below:
-        if name and (rank := _RANK.search(line)):
+        if name and (rank := after_labels(_RANK).match(line)):
             slowest = max(slowest or rank["ms"], rank["ms"], key=float)
             continue
         if slowest:
             pairs.append((name, slowest))
-        if not (heading := _NAME.search(line)):
+        if not (heading := after_labels(_NAME).match(line)):
             break
         name, slowest = heading["name"], ""
     yield from _timers(offset, pairs)
