@@ -120,7 +120,8 @@ COLOSSALAI_THROUGHPUT = LogFormat(
     anchors=(b" throughput: ", b"Peak CUDA mem: "),
     parse=_parse_throughput,
     report=re.compile(
-        r"(?:Making experience|Learning) throughput: |(?:Generate|Train) [0-9]+ samples, through"
+        r"(?:Making experience|Learning|Overall) throughput: [0-9]"
+        r"|(?:Generate|Train) [0-9]+ samples, throughput: [0-9]|Peak CUDA mem: [0-9]"
     ),
 )
 
@@ -137,5 +138,5 @@ COLOSSALAI_MODELS = LogFormat(
     anchors=(b"Actor: ",),
     parse=_parse_models,
     following=3,
-    report=_MODEL,
+    report=re.compile(r"Actor: [0-9.]+ [KMB]\b"),
 )

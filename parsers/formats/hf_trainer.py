@@ -165,7 +165,7 @@ HF_TRAINER_RESULT = LogFormat(
     name="Hugging Face Trainer, result",
     anchors=(b"'train_runtime': ",),
     parse=_parse_result,
-    report=re.compile(r"\{'train_runtime': '?[0-9]"),
+    report=re.compile(r"'train_samples_per_second': '?[0-9]"),
 )
 
 HF_TRAINER_METRICS = LogFormat(
@@ -173,6 +173,7 @@ HF_TRAINER_METRICS = LogFormat(
     anchors=(b"***** train metrics *****",),
     parse=_parse_metrics,
     following=24,
+    report=re.compile(r"\*{5} train metrics \*{5}\s*$"),
 )
 
 

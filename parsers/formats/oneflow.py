@@ -140,7 +140,7 @@ ONEFLOW_STEP = LogFormat(
     name="OneFlow GPT",
     anchors=(b" throughput: ", b",throughput="),
     parse=_parse_steps,
-    report=re.compile(r"(?<![A-Za-z_])(?:step: [0-9]+, loss: |(?:step|batches)=[0-9]+,micro_b)"),
+    report=re.compile(r"\bstep: [0-9]+, loss: |micro_batches=[0-9]"),
 )
 
 ONEFLOW_TABLE = TableFormat(
@@ -151,7 +151,7 @@ ONEFLOW_MEMORY = LogFormat(
     name="OneFlow memory",
     anchors=(b" max memory usage: ", b" memory usage is: "),
     parse=_parse_memory,
-    report=re.compile(r"(?<!\w)(?:gp[tu]|max device)[0-9]{1,4} (?:max )?memory usage"),
+    report=re.compile(r"gp[tu][0-9]+ max memory|max device[0-9]+ memory"),
 )
 
 # Some forty arguments, a line each, between a line of = and one of -.

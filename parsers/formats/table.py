@@ -1,8 +1,5 @@
 """All log formats, in one table."""
 
-import re
-from dataclasses import replace
-
 from parsers.formats.colossalai import COLOSSALAI_EXAMPLES, COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.declared.fine_tuners import (
     LIBAI,
@@ -61,16 +58,6 @@ from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_S
 from parsers.formats.settings import SETTINGS
 from parsers.formats.trainer_state import TRAINER_RESULT, TRAINER_STATE, TRAINER_STATE_SETTINGS
 from parsers.scan.reader import AnyFormat, LogFormat
-
-
-def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return a copy of a format in which only lines that match `report` count as reports.
-
-    Other formats have the same anchors. Without this pattern, their lines would also count as
-    reports of this format.
-    """
-    return replace(log_format, report=re.compile(report))
-
 
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
@@ -146,12 +133,7 @@ SPEED_FORMATS = tuple(log_format.name for log_format in _OF_SPEED)
 
 ALL_FORMATS: tuple[AnyFormat, ...] = (
     GPT_WORKLOAD,
-    # Only lines of 2019 have no colon after the learning rate.
-    _reported_as(
-        MEGATRON,
-        r"^(?!.*\| learning rate [0-9]).*(?:elapsed.time.per.iteration|\| iteration time: )"
-        r"[^\r]{0,20}?[0-9]",
-    ),
+    MEGATRON,
     NANOTRON,
     NANOTRON_2025,
     MEGATRON_MEMORY,
@@ -167,19 +149,15 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     DEEPSPEED_OVERFLOW,
     DEEPSPEED_MEMORY,
     DEEPSPEED_PROFILER,
-    _reported_as(HF_TRAINER_RESULT, r"'train_samples_per_second': '?[0-9]"),
+    HF_TRAINER_RESULT,
     HF_TRAINER_REPORTS,
-    _reported_as(HF_TRAINER_METRICS, r"\*{5} train metrics \*{5}\s*$"),
-    _reported_as(COLOSSALAI_MODELS, r"Actor: [0-9.]+ [KMB]\b"),
-    _reported_as(
-        COLOSSALAI_THROUGHPUT,
-        r"(?:Making experience|Learning|Overall) throughput: [0-9]"
-        r"|(?:Generate|Train) [0-9]+ samples, throughput: [0-9]|Peak CUDA mem: [0-9]",
-    ),
+    HF_TRAINER_METRICS,
+    COLOSSALAI_MODELS,
+    COLOSSALAI_THROUGHPUT,
     COLOSSALAI_EXAMPLES,
-    _reported_as(ONEFLOW_STEP, r"\bstep: [0-9]+, loss: |micro_batches=[0-9]"),
+    ONEFLOW_STEP,
     ONEFLOW_TABLE,
-    _reported_as(ONEFLOW_MEMORY, r"gp[tu][0-9]+ max memory|max device[0-9]+ memory"),
+    ONEFLOW_MEMORY,
     ONEFLOW_ARGUMENTS,
     NVIDIA_SMI_TABLE,
     NVIDIA_SMI_CSV,

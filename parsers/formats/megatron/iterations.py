@@ -192,13 +192,16 @@ _IN_FRONT: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _format(name: str, anchors: tuple[bytes, ...], dialect: _Dialect) -> LogFormat:
+def _format(
+    name: str, anchors: tuple[bytes, ...], dialect: _Dialect, report: re.Pattern[str] | None = None
+) -> LogFormat:
     layouts = KnownLayouts(dialect.header, [*_IN_FRONT.items()], dialect.fields)
     return LogFormat(
         name=name,
         anchors=anchors,
         parse=partial(_parse, dialect, layouts),
         parse_lines=partial(_parse_lines, dialect, layouts),
+        report=report,
     )
 
 
@@ -210,6 +213,11 @@ MEGATRON = _format(
         b"| iteration time: ",
     ),
     _MEGATRON,
+    # Lines of 2019, which have no colon after the learning rate, are another format's.
+    re.compile(
+        r"^(?!.*\| learning rate [0-9]).*(?:elapsed.time.per.iteration|\| iteration time: )"
+        r"[^\r]{0,20}?[0-9]"
+    ),
 )
 NANOTRON = _format("nanotron", (b"elapsed_time_per_iteration_ms: ",), _NANOTRON)
 NANOTRON_2025 = _format("nanotron since 2025", (b" time_per_iteration_ms: ",), _NANOTRON_2025)
