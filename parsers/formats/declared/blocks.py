@@ -72,7 +72,7 @@ class LinePattern:
         that makes a column of values from the group's texts, or raises ValueError.
         """
         self.names, self.converts = names, converts
-        self._pattern = re.compile(pattern, re.MULTILINE)
+        self.pattern = re.compile(pattern, re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Read the lines of `text` up to the first line that does not match; return their columns.
@@ -80,13 +80,13 @@ class LinePattern:
         count: how many lines `text` has. Returns the values of these lines, by the names of the
         groups. Returns None if the first line does not match, or if a value cannot be converted.
         """
-        if not self._pattern.match(text):
+        if not self.pattern.match(text):
             return None
-        rows = self._pattern.findall(text)
+        rows = self.pattern.findall(text)
         if len(self.names) == 1:
             rows = [(row,) for row in rows]
         if len(rows) != count:
-            lines = takewhile(self._pattern.fullmatch, text.split("\n"))
+            lines = takewhile(self.pattern.fullmatch, text.split("\n"))
             rows = rows[: sum(1 for _ in lines)]
         texts = zip(*rows, strict=True)
         try:

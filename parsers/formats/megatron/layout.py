@@ -8,9 +8,10 @@ Many lines in a row are read at once, column by column.
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from functools import partial
 from typing import Any
 
+from parsers.formats.declared.blocks import LinePattern
 from parsers.formats.megatron.fields import Fields, column
 
 _MOST_LAYOUTS = 4
@@ -25,12 +26,10 @@ _NO_FIELD = r"[^|#\r\n]*"
 # A line may end with two bytes if many lines are read at once; \r alone does not end a line.
 _END = r"(?:\r(?=\n))?$"
 
-
-Convert = Callable[[str], Any]
-Field = tuple[str, Convert]
+Field = tuple[str, Callable[[str], Any]]
 
 
-class Layout:
+class Layout(LinePattern):
     """The fields of a report line in their order, and the pattern that reads such lines."""
 
     def __init__(
@@ -60,39 +59,21 @@ class Layout:
                 read.append(field)
                 value = _VALUE
             pieces.append(rf"{re.escape(head)}{value}\|")
-        pattern = re.compile("".join(["^", *pieces, _NO_FIELD, _END]), re.MULTILINE)
-        self._match, self._rows, self.begins = pattern.fullmatch, pattern.findall, pattern.match
-        self._names, self._converts = zip(*read, strict=True)
+        names, self._of_one = zip(*read, strict=True)
+        columns = [partial(column, convert) for convert in self._of_one]
+        super().__init__("".join(["^", *pieces, _NO_FIELD, _END]), names, columns)
 
     def read(self, line: str) -> dict[str, Any] | None:
         """Return the values of a line, by the names of Step's fields.
 
         Returns None if the line has another layout, or if a value cannot be converted.
         """
-        if not (match := self._match(line)):
+        if not (match := self.pattern.fullmatch(line)):
             return None
         try:
             # As many as the pattern has groups.
-            triples = zip(self._names, self._converts, match.groups(), strict=True)
+            triples = zip(self.names, self._of_one, match.groups(), strict=True)
             return {name: convert(text) for name, convert, text in triples}
-        except ValueError:
-            return None
-
-    def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Read the lines of `text` up to the first line with another layout; return their columns.
-
-        count: how many lines `text` has. Returns the values of these lines, by the names of Step's
-        fields. Returns None if the first line has another layout, or if a value cannot be
-        converted.
-        """
-        rows = self._rows(text)
-        if len(rows) != count:
-            rows = rows[: sum(1 for _ in takewhile(self._match, text.split("\n")))]
-        if not rows:
-            return None
-        try:
-            triples = zip(self._names, self._converts, zip(*rows, strict=True), strict=True)
-            return {name: column(convert, texts) for name, convert, texts in triples}
         except ValueError:
             return None
 
@@ -108,10 +89,8 @@ class KnownLayouts:
 
     def read(self, line: str) -> dict[str, Any] | None:
         """Return a line's values, by the names of Step's fields; None if no known layout fits."""
-        for layout in self._layouts.values():
-            if (values := layout.read(line)) is not None:
-                return values
-        return None
+        layouts = self._layouts.values()
+        return next(filter(None, (layout.read(line) for layout in layouts)), None)
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Read the first lines of `text` with one known layout; return their columns.
@@ -119,10 +98,8 @@ class KnownLayouts:
         count: how many lines `text` has. Returns None if no known layout fits the first line, or if
         a value cannot be converted.
         """
-        layout = next(
-            (candidate for candidate in self._layouts.values() if candidate.begins(text)), None
-        )
-        return layout.read_lines(text, count) if layout else None
+        layouts = self._layouts.values()
+        return next(filter(None, (layout.columns(text, count) for layout in layouts)), None)
 
     def learn(self, report: str) -> None:
         """Remember the layout of a report if the previous report had the same fields.
