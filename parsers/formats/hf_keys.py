@@ -67,12 +67,14 @@ _OF_STEPS = re.compile(r"(?P<step>[0-9]{1,18})/(?P<steps>[0-9]{1,18})")
 _AGREE_SECONDS = 1.5
 
 
-def step_of(text: object) -> tuple[int, int] | None:
-    """Return the step and the number of steps in a text, e.g. 5 and 100 for `5/100`.
+def step_of(report: Mapping[str, object]) -> tuple[int, int] | None:
+    """Return the step and the number of steps in a report of ms-swift, e.g. 5 and 100 for `5/100`.
 
-    Returns None for any other text or value.
+    Returns None for any other report. report: the values by key.
     """
-    match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
+    texts = (report.get(key) for key in STEPS)
+    matches = (_OF_STEPS.fullmatch(text) for text in texts if isinstance(text, str))
+    match = next(filter(None, matches), None)
     return (int(match["step"]), int(match["steps"])) if match else None
 
 

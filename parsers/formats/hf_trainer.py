@@ -196,8 +196,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
         for values, dictionary in dictionaries(part):
             epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
             texts = {item["name"]: item["value"] for item in _TEXT.finditer(dictionary[0])}
-            of_tool = next((pair for name in STEPS if (pair := step_of(texts.get(name)))), None)
-            steps = of_tool or _printed_step(values)
+            steps = step_of(texts) or _printed_step(values)
             if loss is None or (epoch is None and steps is None):
                 continue
             rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]

@@ -26,9 +26,9 @@ These facts are from trainer_callback.py of transformers 4.40 to 5.23:
 
 from collections.abc import Iterator
 
-from parsers.fields import finite_json, json_float, parse_json
+from parsers.fields import finite_json, json_float, json_numbers, parse_json
 from parsers.formats.declared.json_lines import Json, count_of, trainer_result
-from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
+from parsers.formats.hf_keys import ELAPSED, integration_fields, step_of
 from parsers.labels import after_labels
 from parsers.records import RunTotals, Setting, Step
 from parsers.scan.reader import NEVER, LogFormat
@@ -60,12 +60,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
         return
     step, loss = count_of(values.get("step")), json_float(values.get("loss"))
     if step is not None and loss is not None:
-        steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), None)
-        numbers = {
-            name: number
-            for name, value in values.items()
-            if (number := json_float(value)) is not None
-        }
+        steps = step_of(values)
         yield Step(
             iteration=step,
             iterations=steps[1] if steps else None,
@@ -73,7 +68,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
             learning_rate=finite_json(values.get("learning_rate")),
             grad_norm=json_float(values.get("grad_norm")),
             offset=offset,
-            **integration_fields(numbers, values.get(ELAPSED), step),
+            **integration_fields(json_numbers(values), values.get(ELAPSED), step),
         )
     if (result := trainer_result(values, offset)) is not None:
         yield result

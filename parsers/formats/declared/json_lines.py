@@ -27,7 +27,7 @@ LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their 
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,10 +35,10 @@ from typing import Any
 from parsers.fields import finite_json, is_quoted, json_float, json_numbers, parse_json
 from parsers.formats.declared.blocks import LinePatterns
 from parsers.formats.declared.json_blocks import json_pattern
-from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
+from parsers.formats.hf_keys import ELAPSED, integration_fields, step_of
 from parsers.labels import after_labels
 from parsers.records import RunTotals, Step
-from parsers.scan.reader import LogFormat
+from parsers.scan.reader import NEVER, LogFormat
 from parsers.steps.blocks import StepBlock
 
 _OBJECT = r'\s*(?:DLLL )?(?P<object>\{\s*".*\})\s*$'
@@ -59,8 +59,10 @@ def json_object(text: str) -> Json | None:
 
 
 def count_of(value: object) -> int | None:
-    """Return a JSON value if it is an integer of at least 0; otherwise None."""
-    return value if isinstance(value, int) and 0 <= value < 10**18 and value is not True else None
+    """Return a JSON value as an integer if it is one of at least 0, e.g. 14 or 14.0; or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10**18:
+        return None
+    return int(value) if value == int(value) else None
 
 
 def trainer_result(values: Json, offset: int) -> RunTotals | None:
@@ -77,29 +79,6 @@ def trainer_result(values: Json, offset: int) -> RunTotals | None:
     )
 
 
-def _own_step(values: Json) -> tuple[int | None, int | None]:
-    return count_of(values.get("step")), None
-
-
-def _of_steps(values: Json) -> tuple[int | None, int | None]:
-    steps = next((pair for name in STEPS if (pair := step_of(values.get(name)))), None)
-    # ms-swift of 2024 prints only `global_step`.
-    return steps or (count_of(values.get("step", values.get("global_step"))), None)
-
-
-def _global_step(values: Json) -> tuple[int | None, int | None]:
-    return count_of(values.get("train/global_step")), None
-
-
-def _float_step(values: Json) -> tuple[int | None, int | None]:
-    number = finite_json(values.get("step"))
-    return count_of(int(number)) if number is not None and number == int(number) else None, None
-
-
-def _current_steps(values: Json) -> tuple[int | None, int | None]:
-    return count_of(values.get("current_steps")), count_of(values.get("total_steps"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
     """A format with one JSON object per report.
@@ -108,7 +87,8 @@ class JsonLines:
     keys: JSON keys in quotes; each line of the format contains at least one.
     fields: for each JSON key, the field of Step, and the divisor that converts the key's value
     to the field's unit.
-    step: takes an object, and returns its iteration and the total number of iterations.
+    step: keys of the iteration; of several keys in an object, the first one counts.
+    steps: the key of the number of iterations; empty without such a key.
     inner: the key of an inner object that contains the metrics; None without an inner object.
     only: keys and values; an object is read only if its keys have these values.
     integrations: whether to read also the keys that the module `hf_keys` describes.
@@ -120,7 +100,8 @@ class JsonLines:
     name: str
     keys: tuple[str, ...]
     fields: Mapping[str, tuple[str, float]]
-    step: Callable[[Json], tuple[int | None, int | None]] = _own_step
+    step: tuple[str, ...] = ("step",)
+    steps: str = ""
     inner: str | None = None
     only: Mapping[str, str] = field(default_factory=dict)
     integrations: bool = False
@@ -161,7 +142,7 @@ class _ObjectReader:
         values, declared = json_object(line), self.declared
         if values is None or any(values.get(key) != value for key, value in declared.only.items()):
             return
-        iteration, iterations = declared.step(values)
+        iteration, iterations = self._step(values)
         metrics = values if declared.inner is None else values.get(declared.inner)
         if iteration is None or not isinstance(metrics, dict):
             return
@@ -196,12 +177,17 @@ class _ObjectReader:
         tokens, rate = count_of(metrics.get(self.declared.tokens)), fields.get("tokens_per_second")
         return tokens / rate if tokens and rate and rate > 0 else None
 
+    def _step(self, values: Json) -> tuple[int | None, int | None]:
+        """Return the iteration of an object, and the number of iterations of its run."""
+        declared = self.declared
+        if declared.integrations and (pair := step_of(values)):
+            return pair
+        iteration = next((values[key] for key in declared.step if key in values), None)
+        return count_of(iteration), count_of(values.get(declared.steps))
+
 
 def _format(declared: JsonLines) -> LogFormat:
     keys = "|".join(re.escape(key) for key in declared.keys)
-    looks = rf"^[^{{]*\{{.*(?:{keys})"
-    if declared.only:
-        looks = r"(?!)"  # Most such objects are events.
     reader = _ObjectReader(declared)
     return LogFormat(
         name=declared.name,
@@ -209,7 +195,8 @@ def _format(declared: JsonLines) -> LogFormat:
         parse=reader,
         # The readers of many lines compute no values.
         parse_lines=None if declared.integrations or declared.tokens else reader.read_lines,
-        report=re.compile(looks),
+        # Most objects with other keys are events.
+        report=NEVER if declared.only else re.compile(rf"^[^{{]*\{{.*(?:{keys})"),
     )
 
 
@@ -268,7 +255,8 @@ LLAMA_FACTORY = _format(
         name="LLaMA-Factory's log",
         keys=('"current_steps"',),
         fields=_OF_TRAINER,
-        step=_current_steps,
+        step=("current_steps",),
+        steps="total_steps",
         integrations=True,
     )
 )
@@ -278,7 +266,7 @@ SWIFT = _format(
         name="ms-swift's log",
         keys=('"train_speed(s/it)"', '"train_speed(iter/s)"', '"global_step/max_steps"'),
         fields=_OF_TRAINER,
-        step=_of_steps,
+        step=("step", "global_step"),  # ms-swift of 2024 prints only `global_step`
         integrations=True,
     )
 )
@@ -327,7 +315,7 @@ WANDB_HISTORY = _format(
             "train/grad_norm": ("grad_norm", 1.0),
             "train/learning_rate": ("learning_rate", 1.0),
         },
-        step=_global_step,
+        step=("train/global_step",),
         integrations=True,
     )
 )
@@ -344,7 +332,6 @@ MAXTEXT_METRICS = _format(
             "learning/grad_norm": ("grad_norm", 1.0),
             "learning/current_learning_rate": ("learning_rate", 1.0),
         },
-        step=_float_step,
         log_interval=1,
     )
 )
