@@ -98,3 +98,9 @@ def line_parts(line: str) -> Iterator[str]:
     for part in line.split("\r"):
         if part and not is_quoted(part):
             yield part
+
+
+def matches(pattern: re.Pattern[str], line: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern in the pieces that `line_parts` yields for a line."""
+    for part in line_parts(line):
+        yield from pattern.finditer(part)

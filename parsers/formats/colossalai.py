@@ -32,7 +32,7 @@ the model's name.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, line_parts
+from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, matches
 from parsers.records import RunTotals
 from parsers.scan.reader import LogFormat
 
@@ -70,13 +70,8 @@ _UNITS = {"K": 2**10, "M": 2**20, "B": 2**30}
 
 
 def _parse_throughput(offset: int, line: str) -> Iterator[RunTotals]:
-    for part in line_parts(line):
-        yield from _totals(offset, part)
-
-
-def _totals(offset: int, line: str) -> Iterator[RunTotals]:
     for pattern, per_gpu in ((_PER_GPU, True), (_GLOBAL, False)):
-        for match in pattern.finditer(line):
+        for match in matches(pattern, line):
             yield RunTotals(
                 phase=_PHASES[match["phase"]],
                 samples_per_second=float(match["samples"]),
@@ -84,23 +79,21 @@ def _totals(offset: int, line: str) -> Iterator[RunTotals]:
                 per_gpu=per_gpu,
                 offset=offset,
             )
-    for match in _OVERALL.finditer(line):
+    for match in matches(_OVERALL, line):
         yield RunTotals(phase="overall", samples_per_second=float(match["samples"]), offset=offset)
-    for match in _PEAK.finditer(line):
+    for match in matches(_PEAK, line):
         yield RunTotals(max_memory_allocated_gib=float(match["gib"]), offset=offset)
 
 
 def _parse_example(offset: int, line: str) -> Iterator[RunTotals]:
-    for part in line_parts(line):
-        for match in _EXAMPLE.finditer(part):
-            yield RunTotals(
-                samples_per_second=float(match["samples"]),
-                tflops_per_gpu=float(match["tflops"]),
-                offset=offset,
-            )
-        for match in _EXAMPLE_PEAK.finditer(part):
-            gib = float(match["mib"]) / 1024
-            yield RunTotals(max_memory_allocated_gib=gib, offset=offset)
+    for match in matches(_EXAMPLE, line):
+        yield RunTotals(
+            samples_per_second=float(match["samples"]),
+            tflops_per_gpu=float(match["tflops"]),
+            offset=offset,
+        )
+    for match in matches(_EXAMPLE_PEAK, line):
+        yield RunTotals(max_memory_allocated_gib=float(match["mib"]) / 1024, offset=offset)
 
 
 def _parse_models(offset: int, text: str) -> Iterator[RunTotals]:

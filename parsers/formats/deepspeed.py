@@ -60,7 +60,7 @@ with the time from this more precise line.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, finite, line_parts, parse_number
+from parsers.fields import COUNT, NUMBER, NUMBER_ENDS, finite, matches, parse_number, whole
 from parsers.records import SkippedStep, Step
 from parsers.scan.reader import LogFormat
 
@@ -122,16 +122,15 @@ _OVERFLOW = re.compile(
 
 
 def _parse_overflow(offset: int, line: str) -> Iterator[SkippedStep]:
-    for part in line_parts(line):
-        for match in _OVERFLOW.finditer(part):
-            scale, reduced = finite(match["scale"]), finite(match["reduced"])
-            torn = scale is None or reduced is None or not scale / 2 <= reduced <= scale
-            yield SkippedStep(
-                rank=None if match["rank"] is None else int(match["rank"]),
-                loss_scale=scale,
-                reduced_to=None if torn else reduced,
-                offset=offset,
-            )
+    for match in matches(_OVERFLOW, line):
+        scale, reduced = finite(match["scale"]), finite(match["reduced"])
+        torn = scale is None or reduced is None or not scale / 2 <= reduced <= scale
+        yield SkippedStep(
+            rank=whole(match["rank"]),
+            loss_scale=scale,
+            reduced_to=None if torn else reduced,
+            offset=offset,
+        )
 
 
 DEEPSPEED_OVERFLOW = LogFormat(
@@ -151,15 +150,14 @@ _REPORT = re.compile(
 
 
 def _parse_pipeline(offset: int, line: str) -> Iterator[Step]:
-    for part in line_parts(line):
-        for match in _REPORT.finditer(part):
-            yield Step(
-                iteration=int(match["iteration"]),
-                step_seconds=finite(match["seconds"]),
-                samples_per_second=finite(match["rate"]),
-                loss=parse_number(match["loss"]),
-                offset=offset,
-            )
+    for match in matches(_REPORT, line):
+        yield Step(
+            iteration=int(match["iteration"]),
+            step_seconds=finite(match["seconds"]),
+            samples_per_second=finite(match["rate"]),
+            loss=parse_number(match["loss"]),
+            offset=offset,
+        )
 
 
 DEEPSPEED_PIPELINE = LogFormat(

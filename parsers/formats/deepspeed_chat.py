@@ -22,7 +22,7 @@ the first epoch is read, because no line contains the number of steps of an epoc
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
+from parsers.fields import COUNT, NUMBER, finite, matches, parse_number
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
 
@@ -46,7 +46,7 @@ _END_TO_END = (
 
 def _parse(offset: int, text: str) -> Iterator[Step]:
     first, *following = text.split("\n")
-    loss = next((match for part in line_parts(first) if (match := _LOSS.search(part))), None)
+    loss = next(matches(_LOSS, first), None)
     if loss is None or int(loss["epoch"]):
         return
     for line in following:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
-from parsers.fields import line_parts
-from parsers.formats.settings import setting_format
+from parsers.fields import line_parts, matches
+from parsers.formats.settings import named_settings, setting_format
 from parsers.records import Setting
 
 # |   0  Tesla V100-SXM2...  Off  | 00000000:1A:00.0 Off |                    0 |     nvidia-smi
@@ -43,27 +43,17 @@ def _gpus(offset: int, line: str) -> Iterator[Setting]:
 # In a model's configuration, of JSON:   "transformers_version": "4.7.0.dev0",
 # torch version .................... 1.12.1+cu102                    DeepSpeed's report
 # | NVIDIA-SMI 460.32.03    Driver Version: 460.32.03    CUDA Version: 11.2     |
-_VERSIONS = {
-    "deepspeed_version": re.compile(
-        r"(?:DeepSpeed info: version=|\bdeepspeed info \.{3,} )(?P<version>[^\s,]{1,60}),"
+_VERSIONS = (
+    re.compile(
+        r"(?:DeepSpeed info: version=|\bdeepspeed info \.{3,} )"
+        r"(?P<deepspeed_version>[^\s,]{1,60}),"
     ),
-    "nccl_version": re.compile(
-        r"(?<![A-Za-z_])NCCL version (?P<version>[0-9.]{1,20}(?:\+cuda[0-9.]{1,10})?)"
-    ),
-    "transformers_version": re.compile(r'"transformers_version": "(?P<version>[^"]{1,60})"'),
-    "torch_version": re.compile(r"\btorch version \.{3,} (?P<version>[0-9]\S*)"),
-    "cuda_version": re.compile(r"\btorch cuda version \.{3,} (?P<version>[0-9]\S*)"),
-    "driver_version": re.compile(r"\bDriver Version: (?P<version>[0-9.]{3,20})(?= )"),
-}
-
-
-def _versions(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        for name, pattern in _VERSIONS.items():
-            for match in pattern.finditer(part):
-                version = match["version"]
-                yield Setting(name=name, value=version, source="report", offset=offset)
-
+    re.compile(r"(?<![A-Za-z_])NCCL version (?P<nccl_version>[0-9.]{1,20}(?:\+cuda[0-9.]{1,10})?)"),
+    re.compile(r'"transformers_version": "(?P<transformers_version>[^"]{1,60})"'),
+    re.compile(r"\btorch version \.{3,} (?P<torch_version>[0-9]\S*)"),
+    re.compile(r"\btorch cuda version \.{3,} (?P<cuda_version>[0-9]\S*)"),
+    re.compile(r"\bDriver Version: (?P<driver_version>[0-9.]{3,20})(?= )"),
+)
 
 # WORLD INFO DICT: {'worker-0': [0, 1], 'worker-1': [0, 1]}              DeepSpeed's launcher
 # r6i4n5:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>
@@ -97,10 +87,9 @@ _PEAK = re.compile(
 
 
 def _peaks(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        if match := _PEAK.search(part):
-            tflops = f"{Decimal(match['flops']).scaleb(-12).normalize():f}"
-            yield Setting(name="mfu_peak_tflops", value=tflops, source="report", offset=offset)
+    for match in matches(_PEAK, line):
+        tflops = f"{Decimal(match['flops']).scaleb(-12).normalize():f}"
+        yield Setting(name="mfu_peak_tflops", value=tflops, source="report", offset=offset)
 
 
 PEAKS = setting_format(
@@ -115,7 +104,7 @@ GPU_NAMES = setting_format(
 )
 VERSIONS = setting_format(
     "versions",
-    _versions,
+    named_settings(*_VERSIONS),
     b"version",
     b"deepspeed info ...",
     b"Driver Version: ",

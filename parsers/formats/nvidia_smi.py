@@ -27,7 +27,7 @@ including the driver and other processes. MiB are 2**20 bytes, and so are dmon's
 import re
 from collections.abc import Callable, Iterator
 
-from parsers.fields import COUNT
+from parsers.fields import COUNT, whole
 from parsers.labels import LABELS
 from parsers.records import Usage, UsageSource
 from parsers.scan.reader import LogFormat, TableFormat
@@ -148,7 +148,7 @@ def _usage(offset: int, match: re.Match[str]) -> Iterator[Usage]:
     if mib is not None or utilization is not None:
         yield Usage(
             source=UsageSource.NVIDIA_SMI,
-            device=None if device is None else int(device),
+            device=whole(device),
             memory_allocated_gib=None if mib is None else int(mib) / 1024,
             gpu_utilization_percent=None if utilization is None else float(utilization),
             timestamp=_timestamp(values.get("date"), values.get("time")),

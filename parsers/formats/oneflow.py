@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
+from parsers.fields import COUNT, NUMBER, finite, matches, parse_number
 from parsers.labels import after_labels
 from parsers.records import Setting, Step, Usage, UsageSource
 from parsers.scan.reader import LogFormat, TableFormat
@@ -63,17 +63,16 @@ _ARGUMENT = r"(?P<name>[A-Za-z_]\w*) = (?P<value>.*)"
 
 
 def _parse_steps(offset: int, line: str) -> Iterator[Step]:
-    for part in line_parts(line):
-        for match in _GPT2_STEP.finditer(part):
-            yield Step(
-                iteration=int(match["iteration"]),
-                samples_per_second=finite(match["throughput"]),
-                loss=parse_number(match["loss"]),
-                timestamp=datetime.fromtimestamp(int(match["unix_time"]), UTC).isoformat(),
-                offset=offset,
-            )
-        for match in _GPT_STEP.finditer(part):
-            yield _step(offset, match.groupdict())
+    for match in matches(_GPT2_STEP, line):
+        yield Step(
+            iteration=int(match["iteration"]),
+            samples_per_second=finite(match["throughput"]),
+            loss=parse_number(match["loss"]),
+            timestamp=datetime.fromtimestamp(int(match["unix_time"]), UTC).isoformat(),
+            offset=offset,
+        )
+    for match in matches(_GPT_STEP, line):
+        yield _step(offset, match.groupdict())
 
 
 def _step(offset: int, values: dict[str, str]) -> Step:

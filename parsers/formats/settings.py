@@ -8,13 +8,14 @@ set and there is no Setting. Every rank or node may print the same setting again
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 
-from parsers.fields import COUNT, NUMBER_ENDS, line_parts
+from parsers.fields import COUNT, NUMBER_ENDS, line_parts, matches
 from parsers.labels import after_labels
 from parsers.records import Setting
-from parsers.scan.reader import NEVER, LogFormat
+from parsers.scan.reader import NEVER, LogFormat, ParseLine
 
 # Megatron, Megatron-DeepSpeed, gpt-neox and DeepSpeed's configuration.
 _ARGUMENTS: Mapping[str, str] = {
@@ -137,11 +138,10 @@ _SIZE = re.compile(
 
 
 def _sizes(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        if sizes := _SIZES.search(part):
-            for size in _SIZE.finditer(sizes[0]):
-                name = argument_name(f"{size['name']}_size")
-                yield Setting(name=name, value=size["size"], source="report", offset=offset)
+    for sizes in matches(_SIZES, line):
+        for size in _SIZE.finditer(sizes[0]):
+            name = argument_name(f"{size['name']}_size")
+            yield Setting(name=name, value=size["size"], source="report", offset=offset)
 
 
 #  > number of parameters on (tensor, pipeline) model parallel rank (1, 8): 1019501568
@@ -162,18 +162,17 @@ _IN_BILLIONS = re.compile(
 
 
 def _parameters(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        for match in _ON_RANK.finditer(part):
-            name, value = "parameters", match["count"]
-            if value:
-                name += "_on_rank_" + match["rank"].strip("()").replace(", ", "_")
-            else:
-                value = _from_billions(match["billions"])
-            yield Setting(name=name, value=value, source="report", offset=offset)
-        for match in _IN_BILLIONS.finditer(part):
-            name = f"{match['part']}_parameters" if match["part"] else "parameters"
+    for match in matches(_ON_RANK, line):
+        name, value = "parameters", match["count"]
+        if value:
+            name += "_on_rank_" + match["rank"].strip("()").replace(", ", "_")
+        else:
             value = _from_billions(match["billions"])
-            yield Setting(name=name, value=value, source="report", offset=offset)
+        yield Setting(name=name, value=value, source="report", offset=offset)
+    for match in matches(_IN_BILLIONS, line):
+        name = f"{match['part']}_parameters" if match["part"] else "parameters"
+        value = _from_billions(match["billions"])
+        yield Setting(name=name, value=value, source="report", offset=offset)
 
 
 def _from_billions(text: str) -> str:
@@ -186,37 +185,41 @@ _VOCABULARY = re.compile(
     rf"\(new size: (?P<padded_vocab_size>{COUNT})\)"
 )
 
-
-def _vocabulary(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        if match := _VOCABULARY.search(part):
-            for name, value in match.groupdict().items():
-                yield Setting(name=name, value=value, source="report", offset=offset)
-
-
-_NUMBER = r"(?P<count>[0-9][0-9,]{0,20})"
-_COUNTS = {
-    "num_microbatches": re.compile(
-        rf"(?:micro-batches to constant |Gradient Accumulation steps = ){_NUMBER}"
+_NUMBER = r"[0-9][0-9,]{0,20}"
+_COUNTS = (
+    re.compile(
+        r"(?:micro-batches to constant |Gradient Accumulation steps = )"
+        rf"(?P<num_microbatches>{_NUMBER})"
     ),
-    "train_iters": re.compile(rf"Total optimization steps = {_NUMBER}"),
-    "global_batch_size": re.compile(rf"Total train batch size \([^()]{{0,80}}\) = {_NUMBER}"),
-    "micro_batch_size": re.compile(rf"Instantaneous batch size per (?:device|GPU) = {_NUMBER}"),
-    "world_size": re.compile(rf"\bdist_world_size={_NUMBER}"),
-}
+    re.compile(rf"Total optimization steps = (?P<train_iters>{_NUMBER})"),
+    re.compile(rf"Total train batch size \([^()]{{0,80}}\) = (?P<global_batch_size>{_NUMBER})"),
+    re.compile(rf"Instantaneous batch size per (?:device|GPU) = (?P<micro_batch_size>{_NUMBER})"),
+    re.compile(rf"\bdist_world_size=(?P<world_size>{_NUMBER})"),
+)
 
 
-def _counts(offset: int, line: str) -> Iterator[Setting]:
-    for part in line_parts(line):
-        for name, pattern in _COUNTS.items():
-            for match in pattern.finditer(part):
-                value = match["count"].replace(",", "")
+def named_settings(*patterns: re.Pattern[str]) -> ParseLine:
+    """Return a function that reads settings from the sentences of a program.
+
+    patterns: each of their groups matches the value of a setting, and has the setting's name.
+    """
+    return partial(_named_settings, patterns)
+
+
+def _named_settings(
+    patterns: Sequence[re.Pattern[str]], offset: int, line: str
+) -> Iterator[Setting]:
+    for pattern in patterns:
+        for match in matches(pattern, line):
+            for name, text in match.groupdict().items():
+                digits = text.replace(",", "")
+                value = digits if digits.isdigit() else text
                 yield Setting(name=name, value=value, source="report", offset=offset)
 
 
 def setting_format(
     name: str,
-    parse: Callable[[int, str], Iterator[Setting]],
+    parse: ParseLine,
     *anchors: bytes,
     only: bytes | None = None,
     following: int = 0,
@@ -256,13 +259,13 @@ PARALLEL_SIZES = setting_format("parallel sizes", _sizes, b"using world size: ")
 PARAMETER_COUNTS = setting_format("parameter counts", _parameters, b"umber of parameters ")
 BATCH_COUNTS = setting_format(
     "counts of micro-batches and steps",
-    _counts,
+    named_settings(*_COUNTS),
     b"micro-batches to constant ",
     b"ation steps = ",
     b" batch size ",
     b"dist_world_size=",
 )
-VOCABULARY = setting_format("vocabulary", _vocabulary, b" dummy tokens (new size: ")
+VOCABULARY = setting_format("vocabulary", named_settings(_VOCABULARY), b" dummy tokens (new size: ")
 SETTINGS = (
     ARGUMENTS,
     SHELL_ECHO,

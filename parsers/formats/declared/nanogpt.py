@@ -29,7 +29,7 @@
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, line_parts
+from parsers.fields import COUNT, matches
 from parsers.formats.declared.declaration import (
     ITERATION,
     ITERATIONS,
@@ -192,15 +192,14 @@ _PEAK = re.compile(
 
 
 def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
-    for part in line_parts(line):
-        for match in _PEAK.finditer(part):
-            reserved = match["reserved"]
-            yield Usage(
-                source=UsageSource.TORCH,
-                max_memory_allocated_gib=float(match["mib"] or match["usage"]) / 1024,
-                max_memory_reserved_gib=None if reserved is None else int(reserved) / 1024,
-                offset=offset,
-            )
+    for match in matches(_PEAK, line):
+        reserved = match["reserved"]
+        yield Usage(
+            source=UsageSource.TORCH,
+            max_memory_allocated_gib=float(match["mib"] or match["usage"]) / 1024,
+            max_memory_reserved_gib=None if reserved is None else int(reserved) / 1024,
+            offset=offset,
+        )
 
 
 NANOGPT_MEMORY = LogFormat(

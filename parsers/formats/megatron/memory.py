@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from parsers.fields import COUNT, NUMBER, line_parts
+from parsers.fields import COUNT, NUMBER, matches, whole
 from parsers.records import Usage, UsageSource
 from parsers.scan.reader import LogFormat
 
@@ -33,18 +33,17 @@ _REPORT = re.compile(
 
 
 def _parse(offset: int, line: str) -> Iterator[Usage]:
-    for part in line_parts(line):
-        for report in filter(_is_whole, _REPORT.finditer(part)):
-            yield Usage(
-                source=UsageSource.TORCH,
-                iteration=_optional(report["iteration"]),
-                rank=_optional(report["rank"]),
-                memory_allocated_gib=float(report["allocated"]) / 1024,
-                max_memory_allocated_gib=float(report["peak"]) / 1024,
-                memory_reserved_gib=float(report["reserved"]) / 1024,
-                max_memory_reserved_gib=float(report["max_reserved"]) / 1024,
-                offset=offset,
-            )
+    for report in filter(_is_whole, matches(_REPORT, line)):
+        yield Usage(
+            source=UsageSource.TORCH,
+            iteration=whole(report["iteration"]),
+            rank=whole(report["rank"]),
+            memory_allocated_gib=float(report["allocated"]) / 1024,
+            max_memory_allocated_gib=float(report["peak"]) / 1024,
+            memory_reserved_gib=float(report["reserved"]) / 1024,
+            max_memory_reserved_gib=float(report["max_reserved"]) / 1024,
+            offset=offset,
+        )
 
 
 def _is_whole(report: re.Match[str]) -> bool:
@@ -63,10 +62,6 @@ def _is_whole(report: re.Match[str]) -> bool:
 
 def _decimals(number: str) -> int:
     return len(number.partition(".")[2])
-
-
-def _optional(count: str | None) -> int | None:
-    return None if count is None else int(count)
 
 
 # [Rank 0] (after 1 iterations) memory (GB) | mem-allocated-gigabytes: 51.072 | …
@@ -88,20 +83,19 @@ _BRIDGE_NAMES = {
 
 
 def _parse_bridge(offset: int, line: str) -> Iterator[Usage]:
-    for part in line_parts(line):
-        for report in _BRIDGE.finditer(part):
-            values: dict[str, Any] = {
-                _BRIDGE_NAMES[field["name"]]: float(field["gigabytes"]) * 1e9 / 2**30
-                for field in _BRIDGE_FIELD.finditer(report["fields"])
-            }
-            if values:
-                yield Usage(
-                    source=UsageSource.TORCH,
-                    iteration=int(report["iteration"]),
-                    rank=int(report["rank"]),
-                    offset=offset,
-                    **values,
-                )
+    for report in matches(_BRIDGE, line):
+        values: dict[str, Any] = {
+            _BRIDGE_NAMES[field["name"]]: float(field["gigabytes"]) * 1e9 / 2**30
+            for field in _BRIDGE_FIELD.finditer(report["fields"])
+        }
+        if values:
+            yield Usage(
+                source=UsageSource.TORCH,
+                iteration=int(report["iteration"]),
+                rank=int(report["rank"]),
+                offset=offset,
+                **values,
+            )
 
 
 MEGATRON_MEMORY = LogFormat(

@@ -14,7 +14,7 @@ of a whole step.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import NUMBER_ENDS, line_parts
+from parsers.fields import NUMBER_ENDS, matches
 from parsers.labels import after_labels
 from parsers.records import Timers
 from parsers.scan.reader import LogFormat
@@ -54,22 +54,21 @@ def _timers(offset: int, pairs: list[tuple[str, str]]) -> Iterator[Timers]:
 
 
 def _parse_line(offset: int, line: str) -> Iterator[Timers]:
-    for text in line_parts(line):
-        for title in _TITLE.finditer(text):
-            pairs: list[tuple[str, str]] = []
-            position = title.end()
-            while timer := _TIMER.match(text, position):
-                pairs.append((timer["name"], timer["ms"]))
-                parts = _PART.finditer(timer["parts"] or "")
-                pairs += [(part["name"], part["ms"]) for part in parts]
-                position = timer.end()
-            yield from _timers(offset, pairs)
+    for title in matches(_TITLE, line):
+        pairs: list[tuple[str, str]] = []
+        position = title.end()
+        while timer := _TIMER.match(title.string, position):
+            pairs.append((timer["name"], timer["ms"]))
+            parts = _PART.finditer(timer["parts"] or "")
+            pairs += [(part["name"], part["ms"]) for part in parts]
+            position = timer.end()
+        yield from _timers(offset, pairs)
 
 
 def _parse_block(offset: int, text: str) -> Iterator[Timers]:
     """Yield one record with the timers below a title line, up to the first line without a timer."""
     first, *below = text.split("\n")
-    if not (title := _title(_ACROSS, first)):
+    if not (title := next(matches(_ACROSS, first), None)):
         return
     pairs = _rows(title.string[title.end() :])
     for line in below:
@@ -77,10 +76,6 @@ def _parse_block(offset: int, text: str) -> Iterator[Timers]:
             break
         pairs += rows
     yield from _timers(offset, pairs)
-
-
-def _title(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
-    return next(filter(None, map(pattern.search, line_parts(line))), None)
 
 
 def _rows(line: str) -> list[tuple[str, str]]:
@@ -95,7 +90,7 @@ def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
     used only if another line comes after the lines of its ranks.
     """
     first, *below = text.split("\n")[:-1] or [text]
-    if not _title(_ALL_RANKS, first):
+    if not any(matches(_ALL_RANKS, first)):
         return
     pairs: list[tuple[str, str]] = []
     name, slowest = "", ""
