@@ -31,8 +31,8 @@ CONTAINER = (
     r"(?:\[[\w.-]{1,60}(?:[|/][\w.-]{1,60}){1,3}\]:? ?|[a-z][\w.-]{0,60}/[0-9]{1,5} "
     # main-1  | of docker compose, train.1.x7@node1  | of docker's swarm
     r"|[a-z0-9]{0,20}[a-z][\w.@-]{0,80} {1,40}\| "
-    # train-worker-0 main of stern, [train-worker-0] of kubetail
-    rf"|{_POD} (?:\u203a )?[a-z][a-z0-9-]{{0,60}} |\[{_POD}\] "
+    # train-worker-0 main of stern, [train-worker-0] of kubetail; not `train-0 exited with code 1`
+    rf"|{_POD} (?:\u203a )?(?!exited )[a-z][a-z0-9-]{{0,60}} |\[{_POD}\] "
     # stdout F of a kubelet, {app="train"} of Loki, node-1 python[123]: of journald
     r'|std(?:out|err) [FP] |\{\w{1,60}="[^{}\r\n]{0,400}"\} '
     r"|[\w.-]{1,64} [\w./@()-]{1,60}\[[0-9]{1,9}\]: "

@@ -25,7 +25,7 @@ class Step:
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.
-    global_batch_size: sequences per iteration.
+    global_batch_size, tokens: sequences per iteration, and tokens per iteration, over all ranks.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
     skipped: how many updates were skipped so far, mostly because gradients overflowed (DeepSpeed).
     skipped_iterations, nan_iterations: how many iterations since the previous report
@@ -54,6 +54,7 @@ class Step:
     consumed_samples: int | None = None
     consumed_tokens: int | None = None
     global_batch_size: int | None = None
+    tokens: int | None = None
     loss: float | None = None
     learning_rate: float | None = None
     loss_scale: float | None = None

@@ -121,7 +121,8 @@ def steps(
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
     - step_seconds: of one iteration, or the mean over several; log_interval: over how many.
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
-    - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
+    - consumed_samples, consumed_tokens: since the beginning; global_batch_size, tokens: sequences
+      and tokens of an iteration.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
     - skipped: how many updates were skipped so far; skipped_iterations, nan_iterations: how many
       iterations since the previous report skipped their update, or had a loss of nan or inf.

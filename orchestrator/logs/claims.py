@@ -23,7 +23,6 @@ from orchestrator.logs.figures import (
     stated_precision,
 )
 from parsers.fields import finite, whole
-from parsers.formats.declared.json_lines import AUTOMODEL
 from parsers.summary.run import RunSummary
 
 # Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
@@ -107,12 +106,10 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     """Return the claims of a log (e.g. its TFLOPs) that can be checked against its other values.
 
     given: values from the user that the log may lack. The result is empty if several engines print
-    their own samples/s, or if the step times were computed from the rates.
+    their own samples/s.
     """
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
-    if AUTOMODEL.name in summary.formats:
-        return ()  # its step times are computed from the rates
     checked_claims = [claim for claim in _checks(summary, given) if claim is not None]
     rows, quantities = _rows(summary), {claim.quantity for claim in checked_claims}
     same_work = (

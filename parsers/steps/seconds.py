@@ -95,16 +95,16 @@ def is_sound(value: float) -> bool:
 
 
 def step_seconds(
-    reported: float | None, batch: int | None, samples_per_second: float | None
+    reported: float | None, work: int | None, work_per_second: float | None
 ) -> float | None:
-    """Return the seconds of a step: as reported, or else computed from the samples per second.
+    """Return the seconds of a step: as reported, or else its work divided by the work per second.
 
-    The computed time is the global batch divided by the samples per second. Returns None if neither
-    time is known, or if the time is negative, nan, inf, or extremely large or small.
+    work: the samples or the tokens of the step. Returns None if neither time is known, or if the
+    time is negative, nan, inf, or extremely large or small.
     """
     seconds = reported
-    if seconds is None and batch and samples_per_second:
-        seconds = batch / samples_per_second
+    if seconds is None and work and work_per_second:
+        seconds = work / work_per_second
     return seconds if seconds is not None and seconds >= 0 and is_sound(seconds) else None
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, pairwise, repeat
 from typing import Any
 
 from parsers.records import RunTotals, Step
@@ -25,8 +25,10 @@ class Configured:
 class LaunchReports:
     """The step reports of a launch as columns, and which of them the run's numbers use.
 
-    step_seconds: the time of each report: as reported, or the global batch divided by the samples
-    per second. If no report has such a time, it is computed from the times since the start.
+    step_seconds: the time of each report: as reported, or else the global batch divided by the
+    samples per second. If no report has such a time, it is the tokens of an iteration divided by
+    the tokens per second, or else it is computed from the times since the start.
+    seconds_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
     skips: for each report, whether it includes a skipped update.
     counted: for each report, whether the run's numbers use it.
     last_warmup: the last iteration of the warm-up.
@@ -37,6 +39,7 @@ class LaunchReports:
 
     steps: StepBlock
     step_seconds: Sequence[float | None]
+    seconds_from: str | None
     skips: Sequence[bool]
     counted: Sequence[bool]
     last_warmup: int
@@ -77,6 +80,11 @@ class RunReports:
     def seconds(self) -> list[float]:
         """The step times of the reports that the run's numbers use."""
         return [time for time in self.column("step_seconds") if time is not None]
+
+    @property
+    def seconds_from(self) -> str | None:
+        """The field of the reports that the step times are from; None without step times."""
+        return next(filter(None, (launch.seconds_from for launch in self.launches)), None)
 
     @property
     def dropped(self) -> int:
@@ -161,7 +169,7 @@ def launch_reports(
     keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
-    seconds = _step_seconds(steps, configured.global_batch_size)
+    seconds, seconds_from = _step_seconds(steps, configured.global_batch_size)
     so_far, since = steps.column("skipped"), steps.column("skipped_iterations")
     if overflows and not any(count is not None for count in (*so_far, *since)):
         skips = overflowed_updates(iterations, steps.column("offset"), overflows)
@@ -178,6 +186,7 @@ def launch_reports(
     return LaunchReports(
         steps=steps,
         step_seconds=seconds,
+        seconds_from=seconds_from,
         skips=skips,
         counted=[False] * dropped + [not skip for skip in left_out[dropped:]],
         last_warmup=end.iteration,
@@ -194,17 +203,26 @@ def _iterations_told(steps: StepBlock) -> int | None:
     )
 
 
-def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
-    rows = zip(
-        steps.column("step_seconds"),
-        steps.column("global_batch_size"),
-        steps.column("samples_per_second"),
-        strict=True,
-    )
-    times = [step_seconds(reported, size or batch, rate) for reported, size, rate in rows]
-    if any(time is not None for time in times):
-        return times
-    return _between(steps.column("iteration"), steps.column("train_seconds"))
+def _step_seconds(steps: StepBlock, batch: int | None) -> tuple[Sequence[float | None], str | None]:
+    """Return the time of each report, and the field of the reports that the times are from.
+
+    batch: the global batch size, for reports that do not contain it.
+    """
+    reported, per_second = steps.column("step_seconds"), steps.column("samples_per_second")
+    sizes = (size or batch for size in steps.column("global_batch_size"))
+    times: Sequence[float | None] = [*map(step_seconds, reported, sizes, per_second)]
+    if _any_known(times):
+        return times, "step_seconds" if _any_known(reported) else "samples_per_second"
+    per_second = steps.column("tokens_per_second")
+    times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
+    if _any_known(times):
+        return times, "tokens_per_second"
+    times = _between(steps.column("iteration"), steps.column("train_seconds"))
+    return times, "train_seconds" if _any_known(times) else None
+
+
+def _any_known(values: Iterable[float | None]) -> bool:
+    return any(value is not None for value in values)
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:

@@ -49,6 +49,7 @@ def run_object(summary: RunSummary) -> Row:
         "reported_mfu": summary.reported_mfu,
         "engine_samples_per_second": summary.engine_samples_per_second,
         "step_seconds": asdict(summary.step_seconds),
+        "step_seconds_from": summary.step_seconds_from,
         "warmup": {
             "policy": warmup,
             "dropped": summary.dropped,
@@ -87,8 +88,7 @@ def run_row(summary: RunSummary) -> Row:
 def step_rows(summary: RunSummary) -> Iterator[Row]:
     """Yield a row for each step report of a run, with the names STEP_NAMES.
 
-    step_seconds: the reported time. If there is none, it is computed from the global batch and the
-    samples per second, or from the times since the start.
+    step_seconds: the reported time, or the time that is computed from other values of the report.
     counted: whether the run's numbers use the report.
     """
     for report in summary.reported:

@@ -37,7 +37,7 @@ def automodel(random: Random) -> Printed:
         },
         Step(
             iteration=n,
-            step_seconds=tokens / all_ranks,
+            tokens=tokens,
             max_memory_allocated_gib=memory,
             tokens_per_second=all_ranks,
             tokens_per_second_per_gpu=rate,

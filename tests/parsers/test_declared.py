@@ -572,7 +572,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         ),
         {
             "iteration": 3,
-            "step_seconds": 2.5,
+            "tokens": 2000,
             "loss": 0.5,
             "learning_rate": 1e-06,
             "max_memory_allocated_gib": 10.5,

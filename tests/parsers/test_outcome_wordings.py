@@ -258,7 +258,7 @@ LINES = {
         None,
     ),
     "Job 'raysubmit_hXacRZtV7BeZUNA9' was stopped": (CANCELLED, None),
-    "[17:03:24] INFO     Job pretrain-z8xg finished: SUCCEEDED": (COMPLETED, None),
+    "INFO     Job pretrain-z8xg finished: SUCCEEDED": (COMPLETED, None),
     "torchx 2023-01-02 03:04:05 INFO     Job finished: FAILED": (ERROR, None),
     "Job finished (status: SUCCEEDED).": (COMPLETED, None),
     # memory of other devices, and in the words of other libraries

@@ -79,12 +79,12 @@ def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
     """Convert the texts of one field in several lines to numbers in the field's unit.
 
     name: the field of Step. divisor: converts a number to the field's unit. Raises ValueError if a
-    number is not finite, or if an iteration number is not an integer, negative or too large.
+    number is not finite, or if a count is not an integer, negative or too large.
     """
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)):
         raise ValueError(name)
-    if name in {"iteration", "iterations"}:
+    if name in {"iteration", "iterations", "tokens"}:
         if min(numbers) < 0 or max(numbers) >= 2**53 or not all(map(float.is_integer, numbers)):
             raise ValueError(name)
         return array("q", map(int, numbers))

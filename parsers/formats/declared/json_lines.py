@@ -27,7 +27,7 @@ LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their 
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -42,8 +42,6 @@ from parsers.scan.reader import NEVER, LogFormat
 from parsers.steps.blocks import StepBlock
 
 _OBJECT = r'\s*(?:DLLL )?(?P<object>\{\s*".*\})\s*$'
-# Fields that may be nan or inf.
-_ANY_NUMBER = frozenset({"loss", "grad_norm"})
 
 Json = dict[str, Any]
 
@@ -63,6 +61,14 @@ def count_of(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10**18:
         return None
     return int(value) if value == int(value) else None
+
+
+# How to convert fields that are not just finite numbers.
+_CONVERT: Mapping[str, Callable[[object], float | None]] = {
+    "loss": json_float,
+    "grad_norm": json_float,
+    "tokens": count_of,
+}
 
 
 def trainer_result(values: Json, offset: int) -> RunTotals | None:
@@ -93,8 +99,6 @@ class JsonLines:
     only: keys and values; an object is read only if its keys have these values.
     integrations: whether to read also the keys that the module `hf_keys` describes.
     log_interval: 1 if each report is about one iteration; None if unknown.
-    tokens: the key of the number of tokens in a step. The step time is this number divided by the
-        tokens per second. None if the format has no such key.
     """
 
     name: str
@@ -106,7 +110,6 @@ class JsonLines:
     only: Mapping[str, str] = field(default_factory=dict)
     integrations: bool = False
     log_interval: int | None = None
-    tokens: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,11 +156,9 @@ class _ObjectReader:
             yield result  # the object also contains the last step
         fields: dict[str, Any] = {}
         for key, (name, divisor) in declared.fields.items():
-            number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))
+            number = _CONVERT.get(name, finite_json)(metrics.get(key))
             if number is not None:
                 fields.setdefault(name, number / divisor if divisor != 1 else number)
-        if (seconds := self._seconds(metrics, fields)) is not None:
-            fields["step_seconds"] = seconds
         if declared.integrations:
             fields |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
         timestamp = values.get("timestamp")
@@ -169,13 +170,6 @@ class _ObjectReader:
             offset=offset,
             **fields,
         )
-
-    def _seconds(self, metrics: Json, fields: Mapping[str, Any]) -> float | None:
-        """Return the step time, computed from tokens and tokens per second; None if unknown."""
-        if self.declared.tokens is None:
-            return None
-        tokens, rate = count_of(metrics.get(self.declared.tokens)), fields.get("tokens_per_second")
-        return tokens / rate if tokens and rate and rate > 0 else None
 
     def _step(self, values: Json) -> tuple[int | None, int | None]:
         """Return the iteration of an object, and the number of iterations of its run."""
@@ -193,8 +187,7 @@ def _format(declared: JsonLines) -> LogFormat:
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
         parse=reader,
-        # The readers of many lines compute no values.
-        parse_lines=None if declared.integrations or declared.tokens else reader.read_lines,
+        parse_lines=None if declared.integrations else reader.read_lines,
         # Most objects with other keys are events.
         report=NEVER if declared.only else re.compile(rf"^[^{{]*\{{.*(?:{keys})"),
     )
@@ -219,8 +212,8 @@ AUTOMODEL = _format(
             "tps": ("tokens_per_second", 1.0),
             "tps_per_gpu": ("tokens_per_second_per_gpu", 1.0),
             "mfu": ("reported_mfu", 100.0),
+            "num_tokens_per_step": ("tokens", 1.0),
         },
-        tokens="num_tokens_per_step",
     )
 )
 
