@@ -460,7 +460,8 @@ SIGNS = (
     _sign(_COMPLETED, Weight.LAUNCHER, b"SUCCEEDED", rf"{_JOB_FINISHED}SUCCEEDED\b"),
 )
 
-NO_SIGN = re.compile(r"\bNCCL INFO\b")
+# Information of NCCL, and a command that `set -x` prints
+NO_SIGN = re.compile(r"\bNCCL INFO\b|^\++ ")
 
 # What a traceback shows by its exception, from the first pattern that matches it.
 EXCEPTIONS = (

@@ -491,6 +491,8 @@ NO_ENDS = (
     "EXIT_CODE=$?",
     "XlaRuntimeError: RESOURCE_EXHAUSTED: Received message larger than max (9 vs. 4)",
     "TensorBoard caught SIGTERM; exiting...",
+    "+ trap 'echo received SIGTERM; exit 143' TERM",
+    "++ echo 'RuntimeError: CUDA error: out of memory'",
     "SIGTERM handler installed: a checkpoint is saved when the signal comes",
     "WARNING: overflow detected, setting loss scale to: 0.0625",
     "  min_loss_scale .................................. 1.0",
