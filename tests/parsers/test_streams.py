@@ -559,7 +559,7 @@ def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
     """An srun error of a job step before the training is not the outcome of the training."""
     failed = "srun: error: n1: task 0: Exited with exit code 1"
     assert summarise(run_of(failed, *OLMO), NONE).outcome.kind is OutcomeKind.COMPLETED
-    assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
+    assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.TRUNCATED
 
 
 def test_a_rate_of_gpt_neox_that_is_not_a_float_is_ignored() -> None:
