@@ -1,7 +1,7 @@
 """Messages that show how a run ended, and the weight of each.
 
-The messages are from PyTorch's allocators and process groups, NCCL, slurmstepd, srun, salloc, bash,
-torchrun's agent, DeepSpeed's launcher, and old and new training programs.
+The messages are from PyTorch's allocators and process groups, NCCL, HCCL, drivers of GPUs, Slurm,
+LSF, PBS, Flux, Kubernetes, Ray, bash, launchers such as torchrun, and training programs.
 """
 
 import re
