@@ -180,9 +180,9 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
     Some conventions count the second forward pass of recomputed layers. If the layers are
-    recomputed, the titles of these conventions end with `, recomputed`. If it is unknown whether
-    layers are recomputed, the result contains the FLOPs with and without recomputation. The result
-    is empty if the model or its global batch is unknown.
+    recomputed, the titles of these conventions contain this fact. If it is unknown whether layers
+    are recomputed, the result contains the FLOPs with and without recomputation. The result is
+    empty if the model or its global batch is unknown.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -198,11 +198,13 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
             recomputed=recomputed,
         )
         for convention in FORMULA_CONVENTIONS:
+            if convention.name == "hardware" and not recomputed:
+                continue  # the FLOPs of the convention `model`
             if (flops := flops_by(convention, iteration)) is not None:
-                again = (
-                    ", with recomputation" if convention.counts_recomputation and recomputed else ""
-                )
-                flops_by_title[f"{convention.title}{again}"] = float(flops)
+                title = convention.title
+                if recomputed and convention.counts_recomputation and "recomputed" not in title:
+                    title += ", with recomputation"
+                flops_by_title[title] = float(flops)
     return flops_by_title
 
 

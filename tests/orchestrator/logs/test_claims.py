@@ -67,6 +67,14 @@ def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: b
     assert claim.formula.endswith("in 4 s on 8 GPUs")
 
 
+def test_the_formula_mentions_recomputation_once() -> None:
+    """The name of the nearest convention states once that it counts recomputed products."""
+    recomputed = "  checkpoint_activations .......................... True\n"
+    log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * 2.5:.1f} |")
+    _, _, formula = claims_of(recomputed + log)["tflops_per_gpu"].formula.partition(" FLOPs ")
+    assert formula == "(exact matrix products, including recomputed ones) in 4 s on 8 GPUs"
+
+
 def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
     """Return a log of torchtitan with 164.7 TFLOP/s and this MFU in per cent.
 
