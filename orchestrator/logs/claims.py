@@ -122,7 +122,9 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
 
 def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
     config = stated_config(summary)
-    batch, gpus = summary.global_batch_size, summary.world_size or given.world_size
+    # A batch that was computed from samples/s cannot show whether the samples/s are right.
+    batch = None if summary.batch_by_rates else summary.global_batch_size
+    gpus = summary.world_size or given.world_size
     length = whole(config.get("seq_length"))
     rows = _rows(summary)
     yield _rate(rows, "samples_per_second", 1, batch, "a batch of {batch}")

@@ -70,6 +70,7 @@ class RunSummary:
         each. None if no other report covers whole iterations.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it. The
         batch may also be computed from reports with seconds and samples per second.
+    batch_by_rates: whether global_batch_size was computed from seconds and samples per second.
     batch_changes: whether the counting reports have several global batch sizes.
     device, precision: the hardware and number format of the model's computation, as reported.
     rates_only: True if the counting reports have samples per second, but no step times; the global
@@ -97,6 +98,7 @@ class RunSummary:
     reported_mfu: float | None
     engine_samples_per_second: float | None
     global_batch_size: int | None
+    batch_by_rates: bool
     batch_changes: bool
     world_size: int | None
     parameters: int | None
@@ -151,11 +153,8 @@ def summarise(
     configured: values that the caller knows; those that are None are taken from the log.
     """
     config = run.config
-    batch = (
-        configured.global_batch_size
-        or whole(config.get("global_batch_size"))
-        or _batch_by_rates(run)
-    )
+    stated_batch = configured.global_batch_size or whole(config.get("global_batch_size"))
+    batch = stated_batch or _batch_by_rates(run)
     configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
@@ -164,6 +163,7 @@ def summarise(
         or _last(reports.every("running_samples_per_second"))
     )
     statistics = reports.statistics(run.totals, batch)
+    last_batch = _last_count(reports.column("global_batch_size"))
     return RunSummary(
         path=run.path,
         run=run.index,
@@ -188,7 +188,8 @@ def summarise(
         reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
         engine_samples_per_second=_engine_rate(run),
-        global_batch_size=_last_count(reports.column("global_batch_size")) or batch,
+        global_batch_size=last_batch or batch,
+        batch_by_rates=not (last_batch or stated_batch) and batch is not None,
         batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
         world_size=_world_size(run, config),
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),

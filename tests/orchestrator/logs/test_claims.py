@@ -54,6 +54,14 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
     assert claim.formula == "a batch of 256 in 4 s"
 
 
+def test_samples_per_second_that_give_the_batch_are_not_checked() -> None:
+    """If the log has no batch, it is computed from samples/s, and the samples/s are not a claim."""
+    log = megatron(rate=" samples per second: 64.000 |").replace("global batch size:   256 |", "")
+    (run,) = read(io.BytesIO(log.encode()))
+    assert summarise(run, Warmup.parse("none")).global_batch_size == 256
+    assert "samples_per_second" not in claims_of(log)
+
+
 @pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
 def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
     """TFLOPs in a log are accepted if they agree with any known convention.
