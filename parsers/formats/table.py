@@ -13,7 +13,7 @@ from parsers.formats.declared.fine_tuners import (
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
-from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS
+from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS, MLPERF_THROUGHPUT
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
@@ -125,6 +125,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     COLOSSALAI_EXAMPLES,
     ONEFLOW_STEP,
     ONEFLOW_TABLE,
+    MLPERF_THROUGHPUT,
     *DECLARED,
 )
 
@@ -165,6 +166,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NVIDIA_SMI_DMON,
     TRAINER_STATE,
     TRAINER_RESULT,
+    MLPERF_THROUGHPUT,
     *DECLARED,
     *_CONFIGURATION,
 )

@@ -131,6 +131,8 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
     # fairseq
     _sign(_COMPLETED, _FINISHED, b"done training in ", r"\bdone training in [0-9.]+ seconds"),
+    # modded-nanogpt, which may print only validations
+    _sign(_COMPLETED, _FINISHED, b" val_loss:", r"^step:([0-9]+)/\1 val_loss:"),
     # modded-nanogpt, and programs made from it that may stop before the last step
     _sign(
         _COMPLETED,

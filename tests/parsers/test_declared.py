@@ -847,12 +847,14 @@ RATES = {
     "megatron-bridge/vpp-graphs.log": ("reported_tflops_per_gpu", 20, 899.065, None),
     "paddle/qwen2.5-0.5b.log": ("tokens_per_second_per_gpu", 2, 2447.994, 12.3074),
     "verl/grpo-smollm-135m.log": ("tokens_per_second_per_gpu", 1, 3283.32, 18.9219),
+    "mlperf/v5.1-AMD-llama31_8b-result_9.txt": ("samples_per_second", 14, 24.956964, None),
 }
 OUTCOMES = {
     "torchtitan/completed-rank3.log": OutcomeKind.COMPLETED,
     "torchtitan/out-of-memory-rank7.log": OutcomeKind.GPU_OUT_OF_MEMORY,
     "modded-nanogpt/track_1_short-0069607b.txt": OutcomeKind.COMPLETED,
     "modded-nanogpt/track_1_short-1d7c6c03.txt": OutcomeKind.COMPLETED,
+    "modded-nanogpt/track_3_optimization-1bd8db7a.txt": OutcomeKind.COMPLETED,
     "nemo2/resiliency-cell14.log": OutcomeKind.COMPLETED,
     "nemo2/resiliency-cell46.log": OutcomeKind.PREEMPTED,
     "litgpt/lora-phi-2.log": OutcomeKind.COMPLETED,

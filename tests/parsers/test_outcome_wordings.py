@@ -183,6 +183,7 @@ LINES = {
         COMPLETED,
         None,
     ),
+    "step:3350/3350 val_loss:3.27874 train_time:496.855s step_avg:146.79ms": (COMPLETED, None),
     "2022-10-18 04:41:48 | INFO | fairseq_cli.train | done training in 559.6 seconds": (
         COMPLETED,
         None,
@@ -455,6 +456,7 @@ LINES = {
 }
 
 NO_ENDS = (
+    "step:125/3350 val_loss:4.27874 train_time:18.355s step_avg:146.79ms",
     (
         "W0102 03:04:05.6 341 bfc_allocator.cc:291] Allocator (GPU_0_bfc) ran out of memory trying "
         "to allocate 3.36GiB with freed_by_count=0. The caller indicates that this is not a failure"

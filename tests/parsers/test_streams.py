@@ -126,6 +126,36 @@ def test_mlperf_means_between_validations_count_if_nothing_else_does(
     assert [step.step_seconds for step in run.steps] == [8.75, 8.75, 8.0, 8.0]
 
 
+GLOBAL_BATCH = ':::MLLOG {{"key": "global_batch_size", "value": {}, "metadata": {{}}}}'
+
+
+def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
+    """A throughput of too many batches per second is in tokens/s, and about the whole run.
+
+    A throughput next to a step time, without a step or of 0 is not read.
+    """
+    run = run_of(
+        GLOBAL_BATCH.format(32),
+        MLLOG.format('"throughput": 24.5', '"step": 12288'),
+        MLLOG.format('"throughput": 25.5', '"step": 24576'),
+        MLLOG.format('"throughput": 26.5', '"samples_count": 24576'),
+        MLLOG.format('"throughput": 0.0', '"step": 24576'),
+    )
+    assert [(step.iteration, step.samples_per_second) for step in run.steps] == [
+        (12288, 24.5),
+        (24576, 25.5),
+    ]
+    run = run_of(
+        GLOBAL_BATCH.format(2048),
+        MLLOG.format('"train_step_timing": 12.5', '"step": 4194304'),
+        MLLOG.format('"throughput": 313400.5', '"step": 4194304'),
+        MLLOG.format('"throughput": 9.5, "train_step_time": 12.5', '"step": 0'),
+    )
+    assert [(step.step_seconds, step.tokens_per_second) for step in run.steps] == [(12.5, None)]
+    assert [total.tokens_per_second for total in run.totals] == [313400.5]
+    assert not run_of(MLLOG.format('"throughput": 24.5', '"step": 12288')).steps
+
+
 def test_olmo_has_other_names_for_its_metrics() -> None:
     """The metrics of the first OLMo are read: memory in 10**6 bytes, losses with an exponent."""
     run = run_of(

@@ -13,17 +13,20 @@ steps since the previous validation, and may be the only step time in the log. S
 `throughput`, and `step` is where the interval began (v5.0), or it has no `step` (v5.1). teralog
 numbers these lines from 1, and ignores them if other lines of the launch have iteration numbers.
 
-A `throughput` may be in samples or in tokens per second. The line does not show which, so the
-throughput is not read. A line with the key `run_stop` contains how the run ended.
+A `throughput` is in samples per second (since v4.0) or in tokens per second. The line does not show
+which, but the global batch does: see `_throughputs`. A `throughput` next to a step time is not
+read. A line with the key `run_stop` contains how the run ended.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from parsers.fields import finite_json, json_float, line_parts, parse_json
-from parsers.records import Setting, Step
-from parsers.scan.reader import NEVER, LogFormat
+from parsers.formats.declared.json_lines import count_of
+from parsers.records import RunTotals, Setting, Step
+from parsers.scan.reader import NEVER, LogFormat, ParseLine, TableFormat
 
 _MARK = ":::MLLOG "
 _SETTINGS = {
@@ -35,6 +38,10 @@ _SETTINGS = {
     "submission_platform": "platform",
 }
 _STEP_TIMES = ("train_step_time", "train_step_timing", "train_step_timing in s")
+
+# A step takes more than 20 ms, so a rate has less than 50 batches per second. In tokens, the rate
+# is larger by the tokens of a sequence: 2048 or more, and a step takes less than 20 s.
+_BATCHES_PER_SECOND = 70
 
 Json = Mapping[str, Any]
 
@@ -86,6 +93,30 @@ def _step(offset: int, iteration: int, value: Json) -> Iterator[Step]:
         )
 
 
+def _throughputs(header: str) -> ParseLine | None:
+    """Return the function that reads throughputs, if `header` is the event of the global batch."""
+    sizes = (value for key, value, _ in _events(header) if key == "global_batch_size")
+    batch = next(filter(None, map(count_of, sizes)), None)
+    return None if batch is None else partial(_parse_throughput, batch)
+
+
+def _parse_throughput(batch: int, offset: int, line: str) -> Iterator[Step | RunTotals]:
+    for key, value, metadata in _events(line):
+        if (
+            key != "tracked_stats"
+            or not isinstance(value, dict)
+            or not value.keys().isdisjoint(_STEP_TIMES)
+        ):
+            continue
+        rate, iteration = finite_json(value.get("throughput")), count_of(metadata.get("step"))
+        if rate is None or rate <= 0 or iteration is None:
+            continue
+        if rate < batch * _BATCHES_PER_SECOND:
+            yield Step(iteration=iteration, samples_per_second=rate, offset=offset)
+        else:  # from the start of the run, with the time of validations
+            yield RunTotals(tokens_per_second=rate, offset=offset)
+
+
 MLPERF = LogFormat(
     name="MLPerf",
     anchors=tuple(f'"{key}"'.encode() for key in ("tracked_stats", *_SETTINGS)),
@@ -102,4 +133,10 @@ MLPERF_INTERVALS = LogFormat(
     parse=_parse_interval,
     report=NEVER,
     counted=True,
+)
+MLPERF_THROUGHPUT = TableFormat(
+    name="MLPerf, throughput",
+    header=b'"global_batch_size"',
+    anchors=(b'"throughput"',),
+    row=_throughputs,
 )
