@@ -51,6 +51,8 @@ _PER_SECOND = (
 # more, the work of the iterations is not the same.
 _FEWEST, _MOST_UNLIKE = 5, 0.25
 _LIKE_AN_AVERAGE = 0.1
+# Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
+_CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,8 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
     checked_claims = [claim for claim in _checks(summary, given) if claim is not None]
+    if not _CHANGING_WORK.isdisjoint(summary.formats):
+        return tuple(checked_claims)
     rows, quantities = _rows(summary), {claim.quantity for claim in checked_claims}
     same_work = (
         _same_work(rows, name)

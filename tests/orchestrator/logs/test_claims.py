@@ -177,6 +177,13 @@ def test_a_log_without_configuration_has_claims_of_equal_work_only() -> None:
     assert not any(claim.contradicted for claim in claims.values())
 
 
+def test_a_slow_step_with_more_tokens_is_no_contradiction() -> None:
+    """If iterations have different numbers of tokens, as with verl, their work is not compared."""
+    line = "step:{} - actor/pg_loss:0.5 - timing_s/step:{} - perf/throughput:{}\n"
+    steps = [*((n, 50.0, 1000.0) for n in range(9)), (9, 100.0, 530.0)]
+    assert claims_of("".join(line.format(*step) for step in steps)) == {}
+
+
 BRIDGE = "Step Time : {seconds:.2f}s GPU utilization: {tflops:.1f}MODEL_TFLOP/s/GPU\n"
 
 
