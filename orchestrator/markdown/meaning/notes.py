@@ -79,7 +79,7 @@ _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
 _STATED = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
 # Text that may follow a number that applies to all rows.
 _NUMBER = re.compile(
-    r"(?P<number>\d{1,18})\b"
+    r"(?P<number>\d{1,18})(?P<unit>[kK])?\b"
     r"(?!.*\b(?:but|except|other|save|unless)\b)"
     r"(?:\s+(?:tokens|for all|in all|everywhere|throughout)\b.*|\s*\([^()\d]*\)|\s*[.;]?)"
 )
@@ -153,8 +153,10 @@ def _notes(number: int, line: str) -> Iterator[tuple[Meaning, Note]]:
         return
     same = _size(match["value"])
     if number_match := _NUMBER.fullmatch(match["value"]):
-        if int(number_match["number"]) > 0:
-            yield meaning, Note(number, match["name"], int(number_match["number"]))
+        value = int(number_match["number"]) * (1024 if number_match["unit"] else 1)
+        # `8K` is 8,000 or 8,192, except for sequence lengths.
+        if value > 0 and not (number_match["unit"] and meaning is not Meaning.SEQ_LENGTH):
+            yield meaning, Note(number, match["name"], value)
     elif same is not None and same is not meaning:
         yield meaning, Note(number, match["name"], same)
     elif meaning is Meaning.GLOBAL_BATCH_SIZE:

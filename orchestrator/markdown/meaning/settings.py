@@ -102,7 +102,8 @@ _SETTING = re.compile(
 )
 _SEQ_LENGTH = re.compile(
     rb"\bseq(?:uence)?[ _-]?len(?:gth)?\b[`*_]*+[ \t]*+(?:is|=|:|of)[`*_ \t]*+"
-    rb"(?P<number>[0-9][0-9,]{0,9})\b",
+    rb"(?P<length>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,10})(?:\.[0-9]{1,3})?(?:[ \t]?ki?)?)"
+    rb"(?!\w|[.,][0-9]|[ \t]*(?:-|\xe2\x80[\x93\x94]|to\b)[ \t]*[0-9])",
     re.IGNORECASE,
 )
 
@@ -157,9 +158,13 @@ def stated_seq_length(document: Document, data: bytes) -> tuple[int, int] | None
     for match in _SEQ_LENGTH.finditer(data):
         before = bisect_right(begins, match.start()) - 1
         if before < 0 or document.blocks[before].end <= match.start():
-            lengths.setdefault(int(match["number"].replace(b",", b"")), match.start())
+            try:
+                length = read_length(match["length"].decode())
+            except NotUnderstoodError:
+                return None
+            lengths.setdefault(length, match.start())
     match list(lengths.items()):
-        case [(length, begin)] if length:
+        case [(length, begin)]:
             return length, data.count(b"\n", 0, begin) + 1
     return None
 

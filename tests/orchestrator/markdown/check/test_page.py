@@ -78,6 +78,11 @@ CONTRADICTIONS = {
         "throughput",
         "means 58.59",
     ),
+    "a rate in tokens by a list beside the table": (
+        table("GBS Time Throughput", "128 2.0s 60000tokens/s", after="- Seq length is 1K tokens"),
+        "throughput",
+        "means 58.59",
+    ),
     "a rate of one GPU": (
         table("GPUs Speed(samples/s) Speed(samples/s/GPU)", "8 64.0 7.00"),
         "throughput",

@@ -106,6 +106,9 @@ def test_every_key_can_be_set(key: str) -> None:
         "**Sequence length** = `1024` tokens",
         "### Sequence Length=1024",
         "with a seq len of 1024.",
+        "Seq length is 1024, for all",
+        "Seq length is 1K",
+        "Sequence length: **1 k** tokens",
     ],
 )
 def test_prose_names_the_sequence_length(line: str) -> None:
@@ -125,6 +128,9 @@ def test_prose_names_the_sequence_length(line: str) -> None:
         b"| a | b |\n| - | - |\n| 1 | seq length is 512 |\n",
         b"a sequence of lengths: 512",
         b"Seq length is 0",
+        b"Seq length is 2.5 times longer",
+        b"Seq length is 4K-32K",
+        b"Seq length is 1M",
     ],
 )
 def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
