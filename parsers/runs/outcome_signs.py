@@ -140,6 +140,7 @@ SIGNS = (
         b"peak memory ",
         r"^peak memory (?:allocated|consumption): [0-9]+ MiB",
     ),
+    _sign(_COMPLETED, _FINISHED, b" val_loss:", r"^step:([0-9]+)/\1 val_loss:\S+ train_time:[0-9]"),
     # nanochat and autoresearch
     _sign(_COMPLETED, _FINISHED, b"Total training time: ", r"^Total training time: [0-9.]+m\s*$"),
     _sign(_COMPLETED, _FINISHED, b"peak_vram_mb: ", r"^peak_vram_mb: +[0-9]+\.[0-9]\s*$"),

@@ -439,6 +439,7 @@ LINES = {
     "LAUNCH INFO 2026-01-02 03:04:05,678 Exit code 1": (ERROR, None),
     "Total training time: 99.00m": (COMPLETED, None),
     "peak memory allocated: 10184 MiB reserved: 10200 MiB": (COMPLETED, None),
+    "step:3350/3350 val_loss:3.2783 train_time:492.485s step_avg:147.03ms": (COMPLETED, None),
     "peak_vram_mb:     45060.2": (COMPLETED, None),
     "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
     "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
