@@ -42,7 +42,8 @@ from tqdm/std.py:
   becomes a Step. A report becomes a LossReport if no bar follows, e.g. because the
   program's output is buffered and many reports come at once. It also becomes a LossReport
   if the bar before it has a later step than the bar after it. One of the two bars may then
-  be another node's.
+  be another node's. A bar with the next report right behind it shows the next report's step:
+  a terminal has overwritten the bars between.
 * The bar before a report may be some steps old, because bars are drawn at most ten times a
   second.
 * ms-swift and some callbacks add the step itself, and other tools add their own keys (see
@@ -183,6 +184,7 @@ _BAR = (
     r" \[[0-9:]{1,12}<[0-9:?]{1,12}, [^\[\]\r\n]{1,40}\]"
 )
 _NOTHING = r"\s*$"
+_REPORT = "{'loss': "
 _WHOLE = re.compile(rf"{COUNT}(?:\.0)?")
 _OF_LOSS_REPORTS = frozenset(field.name for field in fields(LossReport))
 
@@ -202,6 +204,8 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
             rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]
             pieces = (piece for piece in rest if not after_labels(_NOTHING).match(piece))
             behind = next(map(after_labels(_BAR).match, pieces), None)
+            if behind and _REPORT in behind.string[behind.end() :]:
+                behind = None
             rate, norm = (_optional(values.get(name)) for name in ("learning_rate", "grad_norm"))
             if steps is None and behind and _goes_on(before, behind):
                 steps = int(behind["step"]), int(behind["steps"])

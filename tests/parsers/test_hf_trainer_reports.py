@@ -36,6 +36,10 @@ REPORTS = {
     "numbers in quotes": (bar(20) + ERASED + QUOTED + "\n" + bar(20), [QUOTED_STEP]),
     "the bar in front is older": (bar(17) + ERASED + OLD + "\n" + bar(20), [STEP]),
     "many bars in front": (bar(18) + bar(19) + bar(20) + ERASED + OLD + "\n" + bar(20), [STEP]),
+    "the bar behind is the next report's": (
+        bar(20) + ERASED + OLD + "\n" + bar(30) + "[INFO] callbacks:143 >> {'loss': 2.1}",
+        [REPORT],
+    ),
     "no bar in front": (OLD + "\n" + bar(20) + bar(21), [STEP]),
     "an empty line in front of the bar": (OLD + "\n\n" + bar(20), [STEP]),
     "glued to the bar behind": (bar(20) + OLD + bar(20), [STEP]),
