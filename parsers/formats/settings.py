@@ -195,6 +195,13 @@ _COUNTS = (
     re.compile(rf"Total train batch size \([^()]{{0,80}}\) = (?P<global_batch_size>{_NUMBER})"),
     re.compile(rf"Instantaneous batch size per (?:device|GPU) = (?P<micro_batch_size>{_NUMBER})"),
     re.compile(rf"\bdist_world_size=(?P<world_size>{_NUMBER})"),
+    # Training starts at step 1, with local batch size 1, global batch size 8, sequence length 8192,
+    #     total steps 100 (warmup 200)                                    torchtitan of 2025
+    re.compile(
+        rf"\bwith local batch size (?P<micro_batch_size>{_NUMBER})"
+        rf", global batch size (?P<global_batch_size>{_NUMBER})"
+        rf", sequence length (?P<seq_length>{_NUMBER}), total steps (?P<train_iters>{_NUMBER})"
+    ),
 )
 
 

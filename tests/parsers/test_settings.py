@@ -148,6 +148,19 @@ REPORTS = {
         "  Instantaneous batch size per device = 8",
         [("micro_batch_size", "8")],
     ),
+    "batches and length of torchtitan": (
+        (
+            "[titan] 2025-06-01 03:04:05,678 - root - INFO - Training starts at step 1, with local"
+            " batch size 2, global batch size 64, gradient accumulation steps 4, sequence length"
+            " 8192, total steps 1000 (warmup 200)"
+        ),
+        [
+            ("train_iters", "1000"),
+            ("global_batch_size", "64"),
+            ("micro_batch_size", "2"),
+            ("seq_length", "8192"),
+        ],
+    ),
     "steps, spaces collapsed": ("INFO Total optimization steps = 4", [("train_iters", "4")]),
     "steps of the HF Trainer": ("  Total optimization steps = 4", [("train_iters", "4")]),
     "accumulation": ("  Gradient Accumulation steps = 2", [("num_microbatches", "2")]),

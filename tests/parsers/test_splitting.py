@@ -36,6 +36,18 @@ OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00
 LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
 
 
+TITAN = "[titan] 2026-01-02 03:04:05,678 - root - INFO - "
+
+
+def torchtitan(start: int, *iterations: int) -> str:
+    """Return torchtitan's lines of a launch that starts at one iteration and reports others."""
+    return f"{TITAN}Training starts at step {start}\n" + "".join(
+        f"{TITAN}step: {iteration:2}  loss: 12.24170  grad_norm:  1.5000  memory:  2.08GiB(3.10%)  "
+        "tps: 7,478  tflops: 50.12  mfu: 8.65%\n"
+        for iteration in iterations
+    )
+
+
 def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 64) -> str:
     """Return Megatron's lines about these iterations."""
     return "".join(
@@ -123,6 +135,14 @@ SPLITS = {
     "a restart whose checkpoint is not told": (
         megatron(10, 20, 30) + megatron(20, 30, 40, loss=3.4),
         [[[10, 20, 30], [20, 30, 40]]],
+    ),
+    "torchtitan, from a checkpoint": (
+        torchtitan(1, 1, 10, 20, 30) + OOM + torchtitan(21, 30, 40),
+        [[[1, 10, 20, 30], [30, 40]]],
+    ),
+    "torchtitan, from the start": (
+        torchtitan(1, 1, 10, 20, 30) + OOM + torchtitan(1, 1, 10),
+        [[[1, 10, 20, 30]], [[1, 10]]],
     ),
     "a restart that fails again": (
         START + megatron(10, 20) + KILL + START + LOADED.format(20) + KILL,
