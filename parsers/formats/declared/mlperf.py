@@ -129,7 +129,7 @@ MLPERF = LogFormat(
 )
 MLPERF_INTERVALS = LogFormat(
     name="MLPerf, intervals",
-    anchors=(b'"train_step_tim',),
+    anchors=(b'"tracked_stats"',),
     parse=_parse_interval,
     report=NEVER,
     counted=True,
