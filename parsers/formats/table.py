@@ -17,7 +17,6 @@ from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS, MLPERF_THR
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
-    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     NANOCHAT,
     NANOGPT,
@@ -75,7 +74,6 @@ DECLARED: tuple[LogFormat, ...] = (
     MLPERF_INTERVALS,
     NANOGPT,
     LLM_C,
-    LLM_C_PYTORCH,
     BUILD_NANOGPT,
     NANOCHAT,
     MODDED_NANOGPT,

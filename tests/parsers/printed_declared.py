@@ -183,23 +183,6 @@ def llm_c_of_april_2024(random: Random) -> Printed:
     )
 
 
-@prints("llm.c of 2024 for PyTorch")
-def llm_c_of_2024_for_pytorch(random: Random) -> Printed:
-    """Print a report of llm.c's program for PyTorch of May 2024."""
-    n, value = count(random), loss(random, ".4f")
-    it = _numbers(random, {"milliseconds": ".3f", "rate": ".2f", "norm": ".3f"})
-    return _printed(
-        f"iteration {n}, loss: {value}, time: {it['milliseconds']}ms, tok/s: {it['rate']}, "
-        f"norm: {it['norm']}",
-        iteration=n,
-        log_interval=1,
-        loss=float(value),
-        step_seconds=float(it["milliseconds"]) / 1000,
-        tokens_per_second=float(it["rate"]),
-        grad_norm=float(it["norm"]),
-    )
-
-
 @prints("build-nanogpt")
 def build_nanogpt(random: Random) -> Printed:
     """Print a report of build-nanogpt."""

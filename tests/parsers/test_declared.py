@@ -16,7 +16,6 @@ from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
-    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     NANOCHAT,
     NANOGPT,
@@ -251,16 +250,6 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "learning_rate": 3e-4,
             "step_seconds": 0.07738,
             "tokens_per_second": 105868.0,
-            "log_interval": 1,
-        },
-    ),
-    "llm.c for PyTorch, with the time only": (
-        LLM_C_PYTORCH,
-        "iteration 3, loss: 4.059680938720703, time: 31.789ms",
-        {
-            "iteration": 3,
-            "loss": 4.059680938720703,
-            "step_seconds": 0.031789,
             "log_interval": 1,
         },
     ),

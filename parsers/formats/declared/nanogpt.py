@@ -97,28 +97,6 @@ LLM_C = line_format(
     )
 )
 
-LLM_C_PYTORCH = line_format(
-    Declaration(
-        name="llm.c of 2024 for PyTorch",
-        anchors=(b", time: ",),
-        head=rf"(?<!\w)iteration {ITERATION}, loss: ",
-        fields=(
-            Field(name="loss", before=r"(?<=[0-9]), loss: ", after=r"(?=, )", needed=True),
-            Field(
-                name="step_seconds",
-                before=r", time: ",
-                after=r"ms(?=,|\s*$)",
-                scale=MILLISECONDS,
-                needed=True,
-            ),
-            Field(name="tokens_per_second", before=r", tok/s: "),
-            Field(name="grad_norm", before=r", norm: ", after=r"(?<=\.[0-9]{3})"),
-        ),
-        whole=r", time: [0-9]+\.[0-9]{3}ms(?:\s*$|, tok/s: [0-9]+\.[0-9]{2})",
-        log_interval=1,
-    )
-)
-
 # Of nanochat and build-nanogpt.
 _LOSS = Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True)
 _STEP_TIME = Field(
