@@ -6,6 +6,7 @@ from parsers.formats.declared.fine_tuners import (
     LITGPT,
     LITGPT_2023,
     LITGPT_MEMORY,
+    MISTRAL,
     MLX,
     MMENGINE,
     XTUNER,
@@ -33,6 +34,7 @@ from parsers.formats.declared.scripts import (
     NEMO_RL,
     TORCHTUNE,
     TORCHTUNE_BAR,
+    TRANSFORMER_XL,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024
@@ -96,8 +98,10 @@ DECLARED: tuple[LogFormat, ...] = (
     MMENGINE,
     LIBAI,
     MLX,
+    MISTRAL,
     FAIRSEQ,
     FAIRSEQ_JSON,
+    TRANSFORMER_XL,
     *JSON_LINES,
 )
 """Formats of one line for each report."""

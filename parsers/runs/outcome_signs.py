@@ -131,8 +131,6 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
     # fairseq
     _sign(_COMPLETED, _FINISHED, b"done training in ", r"\bdone training in [0-9.]+ seconds"),
-    # modded-nanogpt, which may print only validations
-    _sign(_COMPLETED, _FINISHED, b" val_loss:", r"^step:([0-9]+)/\1 val_loss:"),
     # modded-nanogpt, and programs made from it that may stop before the last step
     _sign(
         _COMPLETED,
@@ -141,6 +139,10 @@ SIGNS = (
         r"^peak memory (?:allocated|consumption): [0-9]+ MiB",
     ),
     _sign(_COMPLETED, _FINISHED, b" val_loss:", r"^step:([0-9]+)/\1 val_loss:\S+ train_time:[0-9]"),
+    # Transformer-XL
+    _sign(_COMPLETED, _FINISHED, b"End of training", r"\| End of training \| test time: +[0-9]"),
+    # mistral-finetune
+    _sign(_COMPLETED, _FINISHED, b"INFO - done!", r" - train - INFO - done!\s*$"),
     # nanochat and autoresearch
     _sign(_COMPLETED, _FINISHED, b"Total training time: ", r"^Total training time: [0-9.]+m\s*$"),
     _sign(_COMPLETED, _FINISHED, b"peak_vram_mb: ", r"^peak_vram_mb: +[0-9]+\.[0-9]\s*$"),

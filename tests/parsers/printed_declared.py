@@ -398,6 +398,42 @@ def mlx(random: Random) -> Printed:
     )
 
 
+@prints("mistral-finetune")
+def mistral(random: Random) -> Printed:
+    """Print a report of mistral-finetune, with the tokens of one rank."""
+    n, value = count(random), loss(random, ".3f")
+    it = _numbers(random, {"lr": ".1e", "peak": ".1f", "now": ".1f", "rate": ".1f"})
+    return _printed(
+        f"2026-01-02 03:04:05 (UTC) - 0:02:11 - train - INFO - step: {n:06} - done (%): 1.0 - "
+        f"loss: {value} - lr: {it['lr']} - peak_alloc_mem (GB): {it['peak']} - "
+        f"alloc_mem (GB): {it['now']} - words_per_second: {it['rate']} - "
+        "avg_words_per_second: 585.7 - ETA: >2026-01-02 04:05:06",
+        iteration=n,
+        loss=float(value),
+        learning_rate=float(it["lr"]),
+        max_memory_allocated_gib=float(it["peak"]),
+        memory_allocated_gib=float(it["now"]),
+        tokens_per_second_per_gpu=float(it["rate"]),
+    )
+
+
+@prints("Transformer-XL")
+def transformer_xl(random: Random) -> Printed:
+    """Print a report of NVIDIA's Transformer-XL, whose numbers are aligned."""
+    n, value = count(random), loss(random, "5.2f")
+    it = _numbers(random, {"lr": ".3e", "milliseconds": "5.1f"})
+    rate = count(random, 10**7)
+    return _printed(
+        f"| epoch   1 step {n:>8d} | batches     10 / 16240 | lr {it['lr']} | "
+        f"ms/batch {it['milliseconds']} | tok/s {rate:7d} | loss {value} | ppl    272.12",
+        iteration=n,
+        learning_rate=float(it["lr"]),
+        step_seconds=float(it["milliseconds"]) / 1000,
+        tokens_per_second=float(rate),
+        loss=float(value),
+    )
+
+
 @prints("nanochat")
 def nanochat(random: Random) -> Printed:
     """Print a report of nanochat, with the MFU as its last number."""

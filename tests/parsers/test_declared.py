@@ -28,7 +28,9 @@ from parsers.formats.declared.scripts import (
     FAIRSEQ_JSON,
     TORCHTUNE,
     TORCHTUNE_BAR,
+    TRANSFORMER_XL,
 )
+from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
@@ -252,6 +254,25 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "tokens_per_second": 105868.0,
             "log_interval": 1,
         },
+    ),
+    "Automodel without the rate of one GPU": (
+        AUTOMODEL_CONSOLE,
+        "step 3 | epoch 0 | loss 1.9234 | grad_norm 9.1250 | lr 1e-05 | mem 12.34 GiB | tps 9.50",
+        {
+            "iteration": 3,
+            "loss": 1.9234,
+            "grad_norm": 9.125,
+            "learning_rate": 1e-05,
+            "max_memory_allocated_gib": 12.34,
+        },
+    ),
+    "Transformer-XL without a rate": (
+        TRANSFORMER_XL,
+        (
+            "| epoch   2 step    16800 |   5330 batches | lr 0.000246 | ms/batch 621.31 | "
+            "loss  7.34 | ppl  1544.213"
+        ),
+        {"iteration": 16800, "learning_rate": 0.000246, "step_seconds": 0.62131, "loss": 7.34},
     ),
     "MaxText of 2023": (
         MAXTEXT,

@@ -40,6 +40,11 @@ LINES = {
     "/spool/job7/slurm_script: line 9: /no/env.sh: No such file or directory": (ERROR, None),
     "node: line 1: /no/python: No such file or directory": (ERROR, None),
     OWN_END: (COMPLETED, None),
+    "| End of training | test time:  8.50s | test loss  3.12 | test ppl    22.646": (
+        COMPLETED,
+        None,
+    ),
+    "2026-01-02 03:04:05 (UTC) - 0:03:47 - train - INFO - done!": (COMPLETED, None),
     OWN_END.replace("6.25", "nan"): (NAN, None),
     OWN_END.replace("6.25", "-inf"): (NAN, None),
     "[INFO] [launch.py:460:main] Process 47963 exits successfully.": (COMPLETED, None),

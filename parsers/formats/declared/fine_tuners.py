@@ -1,4 +1,4 @@
-"""Parse the lines of XTuner, MMEngine, LiBai, MLX and litgpt.
+"""Parse the lines of XTuner, MMEngine, LiBai, MLX, litgpt and mistral-finetune.
 
     [XTuner][RANK 0][2026-01-02 03:04:05][INFO] Step 1/13 data_time: 0.0091 lr: 0.000060 time: …
         total_loss: 12.075, reduced_llm_loss: 12.075 max_memory: 5.36 GB … tgs: 6729.9 e2e_tgs: …
@@ -10,6 +10,8 @@
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
     Training time: 11.20s
     Memory used: 13.90 GB
+    2026-01-02 03:04:05 (UTC) - 0:02:11 - train - INFO - step: 000001 - done (%): 1.0 - loss: 0.874
+        - lr: 4.0e-06 - peak_alloc_mem (GB): 21.0 - alloc_mem (GB): 17.1 - words_per_second: 585.7 …
 
 Each example is one line of a log; a line that is indented further continues the line above
 it. These facts are from the programs' sources:
@@ -28,6 +30,8 @@ it. These facts are from the programs' sources:
   weights are updated. After the training litgpt prints the peak of allocated memory in 10**9
   bytes. Programs that generate text print the same line for reserved memory, but without a
   training time.
+* mistral-finetune's words are the tokens of one rank. Its GB are 2**30 bytes, and the peak is
+  since the start.
 """
 
 import re
@@ -180,6 +184,26 @@ LITGPT_2023 = line_format(
         ),
         whole=r", (?:iter )?time: [0-9]+\.[0-9]{2} ?ms",
         log_interval=1,
+    )
+)
+
+_DASH = r"(?= - )"
+
+MISTRAL = line_format(
+    Declaration(
+        name="mistral-finetune",
+        anchors=(b" - words_per_second: ",),
+        head=rf"(?<!\w)step: {ITERATION} - done \(%\): ",
+        fields=(
+            Field(name="loss", before=r" - loss: +", after=_DASH, needed=True),
+            Field(name="learning_rate", before=r" - lr: +", after=_DASH),
+            Field(
+                name="max_memory_allocated_gib", before=r" - peak_alloc_mem \(GB\): +", after=_DASH
+            ),
+            Field(name="memory_allocated_gib", before=r" - alloc_mem \(GB\): +", after=_DASH),
+            Field(name="tokens_per_second_per_gpu", before=r" - words_per_second: +", after=_DASH),
+        ),
+        whole=r" - words_per_second: +\S+ - ",
     )
 )
 

@@ -1,4 +1,4 @@
-"""Parse the lines of llama2.c, torchtune, InternEvo, NeMo-RL, fairseq and metaseq.
+"""Parse the lines of llama2.c, torchtune, InternEvo, NeMo-RL, fairseq and Transformer-XL.
 
     510 | loss 5.2391 | lr 4.999939e-05 | 8175.64ms | mfu 0.19%
     Step 3 | loss:1.1732845306396484 lr:2e-05 tokens_per_second_per_gpu:655.93 peak_memory_alloc:…
@@ -8,6 +8,8 @@
         "ups": "0.71", "wpb": "1.04858e+06", "bsz": "512", "num_updates": "2", "lr": "5.6e-07", …}
     2023-06-13 17:31:08 | INFO | train_inner | epoch 143:     85 / 282 loss=3.147, ppl=8.86,
         wps=72384.3, ups=1.21, wpb=59997.9, bsz=2186.3, num_updates=40100, lr=0.000157917, …
+    | epoch   1 step       10 | batches     10 / 16240 | lr 1.000e-04 | ms/batch 221.4 |
+        tok/s   36987 | loss 10.21 | ppl  27125.12
 
 * llama2.c times only the iteration that it reports. Its MFU is a running mean, and is
   negative until the first measured value.
@@ -21,6 +23,8 @@
   second of all GPUs together since the report before; up to 2019, since the start of the
   epoch. It is 0 in the first report. `ups`, the updates per second, has too few digits for
   a step time. Memory is the peak since the report before, in GiB.
+* Transformer-XL prints the mean time of a step since the report before. Only NVIDIA's version
+  prints the rate, which is of all GPUs.
 """
 
 from parsers.formats.declared.declaration import (
@@ -163,5 +167,22 @@ FAIRSEQ = line_format(
             Field(name="loss_scale", before=r", loss_scale=", after=_COMMA),
         ),
         whole=r", num_updates=[0-9]+,",
+    )
+)
+
+_BAR = r"(?= \|)"
+
+TRANSFORMER_XL = line_format(
+    Declaration(
+        name="Transformer-XL",
+        anchors=(b" | ms/batch ",),
+        head=rf"\| epoch +[0-9]+ step +{ITERATION} \| ",
+        fields=(
+            Field(name="learning_rate", before=r" \| lr +", after=_BAR),
+            Field(name="step_seconds", before=r" \| ms/batch +", after=_BAR, scale=MILLISECONDS),
+            Field(name="tokens_per_second", before=r" \| tok/s +", after=_BAR),
+            Field(name="loss", before=r" \| loss +", after=_BAR, needed=True),
+        ),
+        whole=r" \| loss +\S+ \| (?:ppl|bpc) ",
     )
 )

@@ -17,7 +17,8 @@ line above it.
 * prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step.
   Its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
 * Automodel prints the allocated peak. It prints tokens/s of all ranks and, in parentheses,
-  of one rank. It also writes the same values as JSON.
+  of one rank. Without parentheses, as in 2025, they may be of either and are not read. It
+  also writes the same values as JSON.
 """
 
 from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
@@ -109,21 +110,16 @@ PRIME_RL = line_format(
 AUTOMODEL_CONSOLE = line_format(
     Declaration(
         name="Automodel",
-        anchors=(b"/gpu)",),
+        anchors=(b" GiB | tps ",),
         head=rf"(?<!\w)step {ITERATION} \| epoch [0-9]+ \| loss ",
         fields=(
             Field(name="loss", before=r"\| loss ", after=_END, needed=True),
             Field(name="grad_norm", before=r"\| grad_norm ", after=_END),
             Field(name="learning_rate", before=r"\| lr ", after=_END),
             Field(name="max_memory_allocated_gib", before=r"\| mem ", after=" GiB"),
-            Field(name="tokens_per_second", before=r"\| tps ", after=r"(?=\()", needed=True),
-            Field(
-                name="tokens_per_second_per_gpu",
-                before=r"(?<=[0-9])\(",
-                after=r"/gpu\)",
-                needed=True,
-            ),
+            Field(name="tokens_per_second", before=r"\| tps ", after=r"(?=\()"),
+            Field(name="tokens_per_second_per_gpu", before=r"(?<=[0-9])\(", after=r"/gpu\)"),
         ),
-        whole=r"/gpu\)",
+        whole=r"\| tps [0-9]+\.[0-9]{2}(?:\([0-9.]+/gpu\)|\s|$)",
     )
 )
