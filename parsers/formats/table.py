@@ -13,7 +13,7 @@ from parsers.formats.declared.fine_tuners import (
 )
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
-from parsers.formats.declared.metric_blocks import COMPOSER, OLMO_CORE
+from parsers.formats.declared.metric_blocks import COMPOSER, FMS_FSDP, OLMO_CORE
 from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS, MLPERF_THROUGHPUT
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
@@ -85,6 +85,7 @@ DECLARED: tuple[LogFormat, ...] = (
     PADDLE_GPT,
     OLMO_CORE,
     COMPOSER,
+    FMS_FSDP,
     LLAMA2_C,
     TORCHTUNE,
     TORCHTUNE_BAR,

@@ -195,6 +195,51 @@ def wandb_history(random: Random) -> Printed:
     )
 
 
+@prints("levanter, history of W&B")
+def levanter(random: Random) -> Printed:
+    """Print a row of a history that levanter has written to W&B."""
+    n, value, seconds, rate = (
+        count(random),
+        float(loss(random, ".6g")),
+        _rate(random),
+        _rate(random),
+    )
+    return _object(
+        {
+            "train/loss": value,
+            "throughput/duration": seconds,
+            "throughput/tokens_per_second": rate,
+            "throughput/mfu": 50.0,
+            "_step": n,
+        },
+        Step(
+            iteration=n,
+            loss=value,
+            step_seconds=seconds,
+            tokens_per_second=rate,
+            reported_mfu=0.5,
+            log_interval=1,
+            offset=0,
+        ),
+    )
+
+
+@prints("torchtune metrics")
+def torchtune_metrics(random: Random) -> Printed:
+    """Print a line of the JSON lines that torchtune's disk logger writes."""
+    n, value, rate = count(random), float(loss(random, ".6g")), _rate(random)
+    return _object(
+        {"step": n, "loss": value, "lr": 2e-05, "tokens_per_second_per_gpu": rate},
+        Step(
+            iteration=n,
+            loss=value,
+            learning_rate=2e-05,
+            tokens_per_second_per_gpu=rate,
+            offset=0,
+        ),
+    )
+
+
 @prints("MaxText metrics")
 def maxtext_metrics(random: Random) -> Printed:
     """Print a line of MaxText's file of metrics, in which all numbers are floats."""
@@ -372,6 +417,34 @@ def composer(random: Random) -> Printed:
                 consumed_tokens=tokens,
                 max_memory_reserved_gib=float(memory) / (2**30 / 1e9),
                 loss=float(value),
+                tokens_per_second_per_gpu=float(rate),
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("fms-fsdp")
+def fms_fsdp(random: Random) -> Printed:
+    """Print a report of fms-fsdp, a line for each value, with memory in bytes."""
+    n, tokens, memory, rate = (count(random) for _ in range(4))
+    value, seconds = loss(random, ".16g"), _rate(random)
+    return Printed(
+        f"step: {n}\n"
+        f"loss: {value}\n"
+        f"tokens seen: {tokens}\n"
+        f"reserved memory: {memory}\n"
+        f"current step time: {seconds}\n"
+        f"overall step time: 1.5\n"
+        f"current token per gpu per sec: {rate}\n"
+        f"overall token per day: 75143242143",
+        (
+            Step(
+                iteration=n,
+                loss=float(value),
+                consumed_tokens=tokens,
+                max_memory_reserved_gib=memory / 2**30,
+                step_seconds=seconds,
                 tokens_per_second_per_gpu=float(rate),
                 offset=0,
             ),

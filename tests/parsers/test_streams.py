@@ -226,6 +226,14 @@ def test_composer_counts_batches_of_an_epoch_apart() -> None:
     assert (step.iteration, step.iterations, step.loss, step.reported_mfu) == (2, 9, 2.5, 0.4321)
 
 
+def test_a_step_of_fms_fsdp_has_a_time() -> None:
+    """Lines like those of fms-fsdp, but without the step time, are of another program."""
+    report = ("step: 3", "loss: 2.5", "allocated memory: 1073741824", "current step time: 0.5")
+    assert run_of(*report[:-1], "current").steps == []
+    (step,) = run_of(*report, "completed step: 4").steps
+    assert (step.iteration, step.loss, step.max_memory_allocated_gib) == (3, 2.5, 1.0)
+
+
 @pytest.mark.parametrize(
     "head", ["[epoch=2][batch=3/40]:", "[epoch=1][batch=3]:", "[token=4096/65536]:"]
 )

@@ -19,6 +19,10 @@
         NeMo with NVIDIA's dllogger
     {"train/loss": 2.1, "train/global_step": 10, "_runtime": 35.2, "_step": 0, …}
         the history of a run of Hugging Face's Trainer, exported from Weights & Biases (W&B)
+    {"train/loss": 2.1, "throughput/duration": 1.2, "throughput/mfu": 41.2, "_step": 10, …}
+        the history of a run of levanter: rates of all devices
+    {"step": 1, "loss": 1.17, "lr": 2e-05, "tokens_per_second_per_gpu": 655.93, …}
+        torchtune's disk logger; its memory is in bytes, in GB or in GiB, and is not read
     {"learning/loss": 2.136, "perf/step_time_seconds": 3.443, …, "step": 14.0, "run_name": "a"}
         MaxText's metrics, a file for each run, or for some steps of a run
 
@@ -28,7 +32,7 @@ LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their 
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -93,7 +97,8 @@ class JsonLines:
     keys: JSON keys in quotes; each line of the format contains at least one.
     fields: for each JSON key, the field of Step, and the divisor that converts the key's value
     to the field's unit.
-    step: keys of the iteration; of several keys in an object, the first one counts.
+    step: keys of the iteration; of several keys in an object, the first one counts. A history of
+        W&B has `_step`, which counts calls if the program gave no step.
     steps: the key of the number of iterations; empty without such a key.
     inner: the key of an inner object that contains the metrics; None without an inner object.
     only: keys and values; an object is read only if its keys have these values.
@@ -104,7 +109,7 @@ class JsonLines:
     name: str
     keys: tuple[str, ...]
     fields: Mapping[str, tuple[str, float]]
-    step: tuple[str, ...] = ("step",)
+    step: tuple[str, ...] = ("step", "global_step", "_step")
     steps: str = ""
     inner: str | None = None
     only: Mapping[str, str] = field(default_factory=dict)
@@ -130,7 +135,8 @@ class _ObjectReader:
         digits. offsets: for each line, the byte of the log at which it starts. Returns None if the
         lines must be read one by one.
         """
-        keys = {"step": ("iteration", 1.0), **self.declared.fields}
+        step = next((key for key in self.declared.step if f'"{key}"' in text), "step")
+        keys = {step: ("iteration", 1.0), **self.declared.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)
         if columns is None:
@@ -259,7 +265,6 @@ SWIFT = _format(
         name="ms-swift's log",
         keys=('"train_speed(s/it)"', '"train_speed(iter/s)"', '"global_step/max_steps"'),
         fields=_OF_TRAINER,
-        step=("step", "global_step"),  # ms-swift of 2024 prints only `global_step`
         integrations=True,
     )
 )
@@ -329,6 +334,30 @@ MAXTEXT_METRICS = _format(
     )
 )
 
+LEVANTER_HISTORY = _format(
+    JsonLines(
+        name="levanter, history of W&B",
+        keys=('"throughput/duration"',),
+        fields={
+            "throughput/duration": ("step_seconds", 1.0),
+            "throughput/examples_per_second": ("samples_per_second", 1.0),
+            "throughput/tokens_per_second": ("tokens_per_second", 1.0),
+            "throughput/mfu": ("reported_mfu", 100.0),
+            "train/loss": ("loss", 1.0),
+            "optim/learning_rate": ("learning_rate", 1.0),
+        },
+        log_interval=1,
+    )
+)
+
+TORCHTUNE_METRICS = _format(
+    JsonLines(
+        name="torchtune metrics",
+        keys=('"tokens_per_second_per_gpu"',),
+        fields=_OF_TRAINER | {"tokens_per_second_per_gpu": ("tokens_per_second_per_gpu", 1.0)},
+    )
+)
+
 JSON_LINES = (
     AUTOMODEL,
     TORCHTITAN_METRICS,
@@ -338,6 +367,9 @@ JSON_LINES = (
     VERL_METRICS,
     NEMO_DLLOGGER,
     MAXTEXT_METRICS,
-    WANDB_HISTORY,
+    # Other programs have the key `train/loss`, too.
+    replace(WANDB_HISTORY, anchors=(b'"train/global_step"',)),
+    LEVANTER_HISTORY,
+    TORCHTUNE_METRICS,
 )
 """Formats of metrics as JSON."""

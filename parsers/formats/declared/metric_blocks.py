@@ -11,6 +11,11 @@
          Train time/token: 382730240
          Train memory/peak_reserved_mem: 51.3280
          Train loss/train/total: 10.3750
+    step: 100                                                         fms-fsdp
+    loss: 7.9461
+    reserved memory: 71911342080
+    current step time: 2.3981
+    current token per gpu per sec: 3415
 
 A line with a step makes no record if no known metric is below it.
 
@@ -28,6 +33,9 @@ Composer: rates are means of a window of batches, and memory is in 10**9 bytes. 
 length of the training is not given in batches, the line is e.g. `[token=4096/65536]:`, or
 `[epoch=1][batch=3/40]:`, which counts batches from the start of the epoch. The step of the
 training is then one more than `time/batch`, the number of batches before this one.
+
+fms-fsdp: the step time is the mean since the report before, and memory is in bytes. Other programs
+print `step: 1` alone on a line, too, so a report without the step time is not read.
 """
 
 import math
@@ -37,7 +45,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from parsers.fields import COUNT, is_quoted
+from parsers.fields import COUNT, NUMBER, is_quoted
 from parsers.labels import after_labels
 from parsers.records import Step
 from parsers.scan.reader import NEVER, LogFormat
@@ -56,6 +64,8 @@ class MetricBlocks:
     anchors: byte strings; each line with a step contains at least one.
     fields: for each metric, the field of Step and the divisor that converts the metric's value
     to the field's unit. `earlier_steps` is not a field: it is the number of steps before this one.
+    needed: a field that every report contains; None if there is none.
+    only: see `LogFormat`.
 
     The other members are regular expressions:
     head: the end of the line with a step, with the groups `step` and `steps`. They may be empty if
@@ -75,6 +85,8 @@ class MetricBlocks:
     value: re.Pattern[str]
     unsure: re.Pattern[str]
     fields: Mapping[str, tuple[str, float]]
+    needed: str | None = None
+    only: re.Pattern[bytes] | None = None
 
 
 def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
@@ -103,7 +115,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
             found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
     earlier = found.pop(_EARLIER, None)
     step = begun["step"] or (None if earlier is None else earlier + 1)
-    if found and step is not None:
+    if found and step is not None and (declared.needed is None or declared.needed in found):
         yield Step(
             iteration=int(step),
             iterations=int(begun["steps"]) if begun["steps"] else None,
@@ -117,6 +129,7 @@ def _format(declared: MetricBlocks) -> LogFormat:
         name=declared.name,
         anchors=declared.anchors,
         parse=partial(_parse, declared),
+        only=declared.only,
         following=64,
         # A line without metrics below it shows only progress.
         report=NEVER,
@@ -186,5 +199,28 @@ COMPOSER = _format(
             "throughput/device/flops_per_sec": ("reported_tflops_per_gpu", 1e12),
             "throughput/device/mfu": ("reported_mfu", 1.0),
         },
+    )
+)
+
+FMS_FSDP = _format(
+    MetricBlocks(
+        name="fms-fsdp",
+        anchors=(b"step: ",),
+        head=re.compile(rf"(?<!\w)(?<!\w )step: (?P<step>{COUNT})(?P<steps>)\s*$"),
+        only=re.compile(rb"step: [0-9]+\s*$|[\r\x1b]", re.MULTILINE),
+        metric=r"(?P<name>[A-Za-z ]{1,40}): (?P<rest>.*)",
+        value=re.compile(rf"(?P<value>{NUMBER}|nan|inf)(?P<suffix>)"),
+        unsure=re.compile(".*"),
+        fields={
+            "loss": ("loss", 1.0),
+            "LR": ("learning_rate", 1.0),
+            "tokens seen": ("consumed_tokens", 1.0),
+            "gradient norm": ("grad_norm", 1.0),
+            "reserved memory": ("max_memory_reserved_gib", 2**30),
+            "allocated memory": ("max_memory_allocated_gib", 2**30),
+            "current step time": ("step_seconds", 1.0),
+            "current token per gpu per sec": ("tokens_per_second_per_gpu", 1.0),
+        },
+        needed="step_seconds",
     )
 )
