@@ -199,7 +199,7 @@ _COUNTS = (
     #     total steps 100 (warmup 200)                                    torchtitan of 2025
     re.compile(
         rf"\bwith local batch size (?P<micro_batch_size>{_NUMBER})"
-        rf", global batch size (?P<global_batch_size>{_NUMBER})"
+        rf", global batch size (?P<global_batch_size>{_NUMBER})(?:, [a-z ]+[0-9]+)?"
         rf", sequence length (?P<seq_length>{_NUMBER}), total steps (?P<train_iters>{_NUMBER})"
     ),
 )

@@ -28,7 +28,7 @@ class LaunchReports:
     step_seconds: the time of each report: as reported, or else the global batch divided by the
     samples per second. If no report has such a time, it is the tokens of an iteration divided by
     the tokens per second, or else it is computed from the times since the start.
-    seconds_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
+    times_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
     skips: for each report, whether it includes a skipped update.
     counted: for each report, whether the run's numbers use it.
     last_warmup: the last iteration of the warm-up.
@@ -39,7 +39,7 @@ class LaunchReports:
 
     steps: StepBlock
     step_seconds: Sequence[float | None]
-    seconds_from: str | None
+    times_from: str | None
     skips: Sequence[bool]
     counted: Sequence[bool]
     last_warmup: int
@@ -82,9 +82,9 @@ class RunReports:
         return [time for time in self.column("step_seconds") if time is not None]
 
     @property
-    def seconds_from(self) -> str | None:
+    def times_from(self) -> str | None:
         """The field of the reports that the step times are from; None without step times."""
-        return next(filter(None, (launch.seconds_from for launch in self.launches)), None)
+        return next(filter(None, (launch.times_from for launch in self.launches)), None)
 
     @property
     def dropped(self) -> int:
@@ -169,7 +169,7 @@ def launch_reports(
     keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
-    seconds, seconds_from = _step_seconds(steps, configured.global_batch_size)
+    seconds, times_from = _step_seconds(steps, configured.global_batch_size)
     so_far, since = steps.column("skipped"), steps.column("skipped_iterations")
     if overflows and not any(count is not None for count in (*so_far, *since)):
         skips = overflowed_updates(iterations, steps.column("offset"), overflows)
@@ -186,7 +186,7 @@ def launch_reports(
     return LaunchReports(
         steps=steps,
         step_seconds=seconds,
-        seconds_from=seconds_from,
+        times_from=times_from,
         skips=skips,
         counted=[False] * dropped + [not skip for skip in left_out[dropped:]],
         last_warmup=end.iteration,

@@ -49,7 +49,7 @@ def run_object(summary: RunSummary) -> Row:
         "reported_mfu": summary.reported_mfu,
         "engine_samples_per_second": summary.engine_samples_per_second,
         "step_seconds": asdict(summary.step_seconds),
-        "step_seconds_from": summary.step_seconds_from,
+        "step_times_from": summary.step_times_from,
         "warmup": {
             "policy": warmup,
             "dropped": summary.dropped,

@@ -56,7 +56,7 @@ class RunSummary:
     peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
         reserved memory. If no program reports a peak, the highest use since the first step
         report, e.g. in nvidia-smi's samples.
-    step_seconds_from: the field of the step reports from which the step times are computed, e.g.
+    step_times_from: the field of the step reports from which the step times are computed, e.g.
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
     samples_per_second: of the counting reports, over all GPUs. If they have no rate, the
@@ -90,7 +90,7 @@ class RunSummary:
     skipped: int
     steady: bool
     step_seconds: StepSeconds
-    step_seconds_from: str | None
+    step_times_from: str | None
     samples_per_second: float | None
     tokens_per_second: float | None
     tokens_per_second_per_gpu: float | None
@@ -175,9 +175,7 @@ def summarise(
         skipped=reports.skipped,
         steady=reports.steady,
         step_seconds=statistics,
-        step_seconds_from=next(
-            filter(None, (part.seconds_from for part in reports.launches)), None
-        ),
+        step_times_from=reports.times_from,
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))

@@ -155,10 +155,10 @@ REPORTS = {
             " 8192, total steps 1000 (warmup 200)"
         ),
         [
-            ("train_iters", "1000"),
-            ("global_batch_size", "64"),
             ("micro_batch_size", "2"),
+            ("global_batch_size", "64"),
             ("seq_length", "8192"),
+            ("train_iters", "1000"),
         ],
     ),
     "steps, spaces collapsed": ("INFO Total optimization steps = 4", [("train_iters", "4")]),

@@ -181,9 +181,50 @@ def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
         "MemAllocated=0.14GB, MaxMemAllocated=0.23GB\n"
         for at, rate in enumerate((1.0, 80.0, 80.0, 20.0), start=1)
     )
-    batch = "[2023-09-15 00:09:00,317] [INFO] [config.py:1:print]   train_batch_size ... 8\n"
+    batch = "[2023-09-15 00:09:00,317] [INFO] [config.py:1:print]   train_batch_size ...... 8\n"
     assert summary(log, batch + steps).samples_per_second == pytest.approx(3 * 8 / 0.6)
     assert summary(log, steps).samples_per_second == pytest.approx(3 * 8 / 0.6)
+
+
+@pytest.mark.parametrize(
+    ("text", "times_from", "seconds"),
+    [
+        (line(1, 9000) + line(2, 1000), "step_seconds", [9.0, 1.0]),
+        (
+            (
+                "[2023-09-15 00:09:00,317] [INFO] [config.py:1:print]   train_batch_size ...... 8\n"
+                "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
+                "global_step=1, RunningAvgSamplesPerSec=80.0, CurrSamplesPerSec=16.0, "
+                "MemAllocated=0.14GB, MaxMemAllocated=0.23GB\n"
+            ),
+            "samples_per_second",
+            [0.5],
+        ),
+        (
+            (
+                '{"step": 1, "tps": 800.0, "tps_per_gpu": 100.0, "num_tokens_per_step": 1600}\n'
+                '{"step": 2, "tps": 800.0, "tps_per_gpu": 100.0, "num_tokens_per_step": 1000}\n'
+            ),
+            "tokens_per_second",
+            [2.0, 1.25],
+        ),
+        (
+            "step:1/9 train_time:20ms step_avg:1.00ms\nstep:2/9 train_time:50ms step_avg:1.00ms\n",
+            "train_seconds",
+            [0.03],
+        ),
+        ('{"step": 1, "tps": 800.0, "tps_per_gpu": 100.0}\n', None, []),
+    ],
+    ids=["reports", "samples", "tokens", "time since the start", "unknown"],
+)
+def test_a_summary_shows_what_its_step_times_are_from(
+    log: Path, text: str, times_from: str | None, seconds: list[float]
+) -> None:
+    """If the reports contain no step times, they are computed, and marked as such."""
+    run_summary = summary(log, text, "none")
+    assert run_summary.step_times_from == times_from
+    times = [report.step_seconds for report in run_summary.reported if report.step_seconds]
+    assert times == pytest.approx(seconds)
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:

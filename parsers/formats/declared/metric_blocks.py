@@ -46,7 +46,7 @@ from functools import partial
 from typing import Any
 
 from parsers.fields import COUNT, NUMBER, is_quoted
-from parsers.labels import after_labels
+from parsers.labels import LABELS, after_labels
 from parsers.records import Step
 from parsers.scan.reader import NEVER, LogFormat
 
@@ -206,7 +206,7 @@ FMS_FSDP = _format(
     MetricBlocks(
         name="fms-fsdp",
         anchors=(b"step: ",),
-        head=re.compile(rf"(?<!\w)(?<!\w )step: (?P<step>{COUNT})(?P<steps>)\s*$"),
+        head=re.compile(rf"(?:{LABELS}|(?<!\w)(?<!\w ))step: (?P<step>{COUNT})(?P<steps>)\s*$"),
         only=re.compile(rb"step: [0-9]+\s*$|[\r\x1b]", re.MULTILINE),
         metric=r"(?P<name>[A-Za-z ]{1,40}): (?P<rest>.*)",
         value=re.compile(rf"(?P<value>{NUMBER}|nan|inf)(?P<suffix>)"),
