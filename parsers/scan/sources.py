@@ -1,10 +1,12 @@
 """Open a log: a file, a compressed file, standard input or another stream.
 
 Whether it is compressed is decided by its first bytes, never by its name. Offsets count bytes after
-decompression.
+decompression. So it is with the files in which Docker keeps the output of a container: each line is
+a JSON object, and only its text is read.
 """
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -42,6 +44,10 @@ Read = Callable[[memoryview], int]
 
 STANDARD_INPUT = "-"
 _HEAD_BYTES = 2**12
+# Docker's driver `json-file`: {"log":"step 1\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}
+_DOCKER = b'{"log":"'
+_FIRST_BYTES = max(MAGIC_BYTES, len(_DOCKER))
+_LONGEST_OF_DOCKER = 2**20
 
 
 class Source:
@@ -152,7 +158,8 @@ def open_source(path: LogPath) -> Iterator[Source]:
     with Path(path).open("rb", buffering=0) as file:
         descriptor = file.fileno()
         plain = S_ISREG(os.fstat(descriptor).st_mode)
-        if plain and compression(os.pread(descriptor, MAGIC_BYTES, 0)) is None:
+        first = os.pread(descriptor, _FIRST_BYTES, 0)
+        if plain and compression(first) is None and not first.startswith(_DOCKER):
             read = file_reader(descriptor, 0)
             yield Source(str(path), read, file=descriptor, descriptor=descriptor)
         else:
@@ -185,16 +192,41 @@ def _slice_reader(descriptor: int, part: LogSlice) -> Read:
 
 def _source(name: str, read: Read, file: int | None) -> Source:
     """Return the source of the bytes from `read`, decompressed if necessary."""
-    head = bytearray(MAGIC_BYTES)
+    head = bytearray(_FIRST_BYTES)
     filled = 0
-    while filled < MAGIC_BYTES and (count := read(memoryview(head)[filled:])):
+    while filled < _FIRST_BYTES and (count := read(memoryview(head)[filled:])):
         filled += count
     first = bytes(head[:filled])
     source = Source(name, _chained(iter([first]), read), file=file)
     if member := compression(first):
         source.read = _chained(decompressed(member, source.read, source.notes))
+    elif first.startswith(_DOCKER):
+        source.read = _chained(_texts_of_docker(source.read))
     source.remember_head()
     return source
+
+
+def _texts_of_docker(read: Read) -> Iterator[bytes]:
+    """Yield the texts in the lines of a file that Docker has written."""
+    room = memoryview(bytearray(2**16))
+    rest = b""
+    while count := read(room):
+        *lines, rest = (rest + room[:count]).split(b"\n")
+        yield b"".join(map(_text_of_docker, lines))
+        if len(rest) > _LONGEST_OF_DOCKER:
+            yield rest
+            rest = b""
+    if rest:
+        yield _text_of_docker(rest)
+
+
+def _text_of_docker(line: bytes) -> bytes:
+    """Return the text in one line, with the newline that the program printed; else the line."""
+    try:
+        text = json.loads(line)["log"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        text = None
+    return text.encode(errors="replace") if isinstance(text, str) else line + b"\n"
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:

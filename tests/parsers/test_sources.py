@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import subprocess
 import sys
@@ -182,3 +183,21 @@ def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path)
         whole = list(read_records(log, ALL_FORMATS))
         rest = list(read_records(log, ALL_FORMATS, start=whole[7].offset))
         assert rest == whole[7:]
+
+
+@pytest.mark.parametrize("piece", [1, 2**16])
+def test_the_output_of_a_container_is_read_from_the_file_of_docker(
+    tmp_path: Path, piece: int
+) -> None:
+    """Of each line of Docker's file, only the text is read. A line that is not JSON stays."""
+    texts = ["\r 1%| 1/10 [00:01<00:09]\n", "x" * 100_000, 'a "b"\n', OWN_STEP.format(7)]
+    lines = [
+        json.dumps({"log": text, "stream": "stdout", "time": "t"}, separators=(",", ":"))
+        for text in texts
+    ]
+    path = tmp_path / "log"
+    path.write_text("\n".join([*lines[:3], "{torn", lines[3]]))
+    content, notes = plain(path, piece)
+    expected = "".join([*texts[:3], "{torn\n", texts[3]])
+    assert (content.decode(), notes) == (expected, [])
+    assert [step.iteration for run in read(path) for step in run.steps] == [7]
