@@ -20,7 +20,7 @@ COLLECTOR_TIME = (
 )
 # 2024-08-23 21:52:39,473 of Python's logging, `Aug 23 21:52:39` of syslog, 1724449959.473 of `ts`
 TIME = (
-    rf"(?:{COLLECTOR_TIME}|(?:{_DATE} )?{_CLOCK}{_FRACTION}{_ZONE}[ \t]"
+    rf"(?:{COLLECTOR_TIME}|(?:{_DATE} )?{_CLOCK}{_FRACTION}{_ZONE}:?[ \t]"
     rf"|[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}{_FRACTION} "
     r"|1[0-9]{9}(?:\.[0-9]{1,9}|[0-9]{3})?[ \t])"
 )
@@ -39,18 +39,20 @@ CONTAINER = (
     # the name of a stream after the time, as in CloudWatch
     r"|(?<=[0-9Z][ \t])[\w.-]{1,80}(?:/[\w.-]{1,120}){1,4} "
     # (Worker pid=7, ip=10.0.0.2) of Ray, (head, rank=0, pid=7) of SkyPilot
-    r"|\(\w[\w., =-]{0,100}pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)"
+    r"|\((?:\w[\w., =-]{0,100})?pid=[0-9]{1,9}(?:, ip=[0-9a-f.:]{1,45})?\) ?)"
 )
 _LOGGER = (
     # 0: of srun, [rank0]: of torch, [default7]: of torchrun, node2: of pdsh, INFO:root: of Python,
     # [1,3]<stderr>: of mpirun, train.log:7: of grep, [INFO] of many
     r"(?:\[?[\w,./-]{1,80}\]?(?:<std(?:out|err)>)?: ?|\[[^\[\]\r\n]{1,80}\]:? ?"
     # INFO, trainer:7 - , Rank 0: , a word and a tab, 5d8b1b3d || of Determined
-    r"|[A-Z]{3,9}(?: {1,8}(?=[|\[])| )|[\w.:-]{1,80} - |[Rr]ank [0-9]{1,6}: |[-|] |[\w.-]{1,80}\t"
-    r"|[0-9a-f]{8} (?=\|\||\[)|\|\| "
-    # I0823 21:52:39.473 123 train.py:7] of absl, 08-23 21:52:39 of vLLM
-    rf"|[DIWEF][0-9]{{4}} {_CLOCK}{_FRACTION} {{1,8}}[0-9]{{1,18}} [^\s\]]{{1,80}}\] "
-    rf"|[0-9]{{2}}-[0-9]{{2}} {_CLOCK} )"
+    r"|[A-Z]{3,9}(?: {1,8}(?=[|\[])| )|[\w.:-]{1,80} - |[Rr]ank [0-9]{1,6}: |[\w.-]{1,80}\t"
+    r"|[0-9a-f]{8} (?=\|\||\[)|(?:[-|]|\|\||=>) "
+    # I0823 21:52:39.473 123 train.py:7] of absl, I 08-23 21:52:39 train.py:7] of vLLM and SkyPilot
+    rf"|[DIWEF][0-9]{{4}} {_CLOCK}{_FRACTION} {{1,8}}[0-9]{{1,18}} |[\w./-]{{1,80}}:[0-9]{{1,6}}\] "
+    rf"|(?:[DIWEF] )?[0-9]{{2}}-[0-9]{{2}} {_CLOCK} "
+    # rank0[123][MainThread]: of Composer
+    r"|\w{1,60}(?:\[[^\[\]\r\n]{1,60}\]){1,3}:? )"
 )
 LABELS = rf"^(?:[ \t]{{0,8}}(?:> ?|{TIME}|{CONTAINER}|{_LOGGER})){{0,8}}?"
 

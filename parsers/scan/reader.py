@@ -30,7 +30,14 @@ _NUMBER_WITHIN = 40
 NEVER = re.compile(r"(?!)")
 """What no line looks like: the report of a format whose lines need not hold a record."""
 
-_TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# A copy from a web page may lack the escape character of a terminal's code. Other tools print it as
+# `^[`, or as #033. syslog prints a carriage return as #015. Ray ends a line with the number of its
+# copies.
+_TERMINAL_CODE = re.compile(
+    r"(?:\x1b|\^\[|#033)(?:\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|\][^\x07\x1b\r\n]{0,200}\x07)"
+    r"|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m(?![^\[\]\r\n]{0,12}\])"
+)
+_AT_END = re.compile(r"(?:#015| ?\[repeated [0-9]{1,9}x across cluster\][^\r\n]*)$", re.MULTILINE)
 
 ParseLine = Callable[[int, str], Iterator[Record]]
 ParseLines = Callable[[Sequence[int], str], StepBlock | None]
@@ -346,9 +353,16 @@ def _just_goes_on(record: Record) -> bool:
 
 
 def decode(line: bytes) -> str:
-    """Return a line as text: invalid UTF-8 is replaced, and a terminal's colours are left out."""
+    """Return a line as text, without what a terminal or a collector of logs has added to it.
+
+    A terminal's colours are left out. Invalid UTF-8 is replaced.
+    """
     text = line.decode("utf-8", errors="replace")
-    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
+    if "\x1b" in text or "[0m" in text or "[39m" in text or "#033" in text:
+        text = _TERMINAL_CODE.sub("", text)
+    if "#01" in text or "across cluster]" in text:
+        text = _AT_END.sub("", text).replace("#011", "\t").replace("#015", "\r")
+    return text
 
 
 def _block(candidate: Candidate, log_format: LogFormat) -> str:

@@ -93,6 +93,28 @@ def test_decoding_leaves_out_colours_and_replaces_invalid_utf_8() -> None:
     assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("[31mstep: 1  [32mloss: 8.1[39m", "step: 1  loss: 8.1"),
+        ("[36m(Worker pid=7)[0m {'loss': 1}", "(Worker pid=7) {'loss': 1}"),
+        ("^[[36mstep=1^[[0m", "step=1"),
+        ("#033[36mstep=1#033[0m#015", "step=1"),
+        ("a#015b#011c", "a\rb\tc"),
+        ("\x1b]0;title\x07\x1b(B\x1b[mstep=1", "step=1"),
+        ("{'loss': 1} [repeated 8x across cluster] (Ray hides copies)", "{'loss': 1}"),
+        ("[0m  1%| | 1/10 [10m 5s]", "  1%| | 1/10 [10m 5s]"),
+    ],
+)
+def test_traces_of_terminals_and_collectors_are_removed(line: str, text: str) -> None:
+    """Codes of a terminal are removed if their first character was lost or printed as text.
+
+    syslog's numbers for tabs and carriage returns are converted. Ray's counts of copies are left
+    out.
+    """
+    assert decode(line.encode()) == text
+
+
 def iterations(records: object) -> list[int]:
     """Return the iterations of these steps."""
     return [record.iteration for record in _steps(records)]
