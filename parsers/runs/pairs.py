@@ -9,10 +9,10 @@ from parsers.formats.table import ALL_FORMATS
 from parsers.records import OutcomeKind
 from parsers.runs.outcome import common_outcome
 from parsers.runs.reading import read
-from parsers.runs.run import LogRun
+from parsers.runs.run import LogRun, joined
 from parsers.scan.reader import AnyFormat
 from parsers.scan.sources import LogPath, name_of
-from parsers.steps.blocks import Records, record_parts
+from parsers.steps.blocks import Records
 
 # Endings of logs of errors, and of the logs of output to each: slurm-1.err, 1_0_log.err.gz,
 # train.e123, and torchrun's 0/stderr.log.
@@ -67,15 +67,8 @@ def read_pair(
     silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
     merged = replace(
         launch,
-        records=Records([*record_parts(launch.records), *record_parts(errors_launch.records)]),
+        records=Records([*launch.records.parts, *errors_launch.records.parts]),
         outcome=outcome or (errors_launch if silent else launch).outcome,
     )
-    return [
-        replace(
-            combined,
-            segments=(merged,),
-            lines=combined.lines + complained.lines,
-            formats=tuple(dict.fromkeys(combined.formats + complained.formats)),
-            not_understood=combined.not_understood + complained.not_understood,
-        )
-    ]
+    # Most logs of errors are empty, which is not a problem of the run.
+    return [replace(joined((combined, complained), (merged,)), notes=combined.notes)]

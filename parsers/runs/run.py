@@ -1,15 +1,17 @@
 """Define `LogRun`: the content of a log about one run."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from parsers.records import Outcome, Record, RunTotals, SkippedStep, Step, Usage, UsageSource
 from parsers.runs.outcome import EndDetector
-from parsers.steps.blocks import Part, StepBlock, record_parts, reports_among, settings_among
+from parsers.steps.blocks import Part, Records, StepBlock
 from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, merged_steps
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSegment:
     """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
@@ -22,23 +24,20 @@ class RunSegment:
 
     begin: int
     end: int
-    records: Sequence[Record]
+    records: Records
     resumed_from: int | None = None
     outcome: Outcome | None = None
     ends: EndDetector = field(default_factory=EndDetector, compare=False, repr=False)
-    _merged: list[StepBlock] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
     def steps(self) -> list[Step]:
         """One Step per iteration, in order."""
         return self.step_columns.steps()
 
-    @property
+    @cached_property
     def step_columns(self) -> StepBlock:
         """The same steps as `steps`, but as columns, which are much faster to make."""
-        if not self._merged:
-            self._merged.append(merged_steps(self.records, resumed_from=self.resumed_from))
-        return self._merged[0]
+        return merged_steps(self.records, resumed_from=self.resumed_from)
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
@@ -87,14 +86,9 @@ class LogRun:
         return [record for segment in self.segments for record in segment.records]
 
     @property
-    def parts(self) -> list[Part]:
-        """All records: most step reports as columns (`StepBlock`), all other records one by one."""
-        return [part for segment in self.segments for part in record_parts(segment.records)]
-
-    @property
     def reports(self) -> list[Part]:
         """All records except settings: most step reports as columns, others one by one."""
-        return [part for segment in self.segments for part in reports_among(segment.records)]
+        return [part for segment in self.segments for part in segment.records.reports]
 
     @property
     def steps(self) -> list[Step]:
@@ -127,7 +121,7 @@ class LogRun:
     def config(self) -> dict[str, str]:
         """The configuration of the run, with one value per name."""
         return merge_settings(
-            [setting for part in self.segments for setting in settings_among(part.records)]
+            [setting for part in self.segments for setting in part.records.settings]
         )
 
     @property
@@ -137,3 +131,21 @@ class LogRun:
         None if the log is still being written and shows no end.
         """
         return self.segments[-1].outcome
+
+
+def joined(runs: Sequence[LogRun], segments: Sequence[RunSegment]) -> LogRun:
+    """Return the first run with the launches `segments`, and with what the lines of all runs gave.
+
+    segments: the launches of all runs.
+    """
+    not_understood: Counter[str] = Counter()
+    for run in runs:
+        not_understood.update(dict(run.not_understood))
+    return replace(
+        runs[0],
+        segments=tuple(segments),
+        lines=sum(run.lines for run in runs),
+        formats=tuple(dict.fromkeys(name for run in runs for name in run.formats)),
+        not_understood=tuple(not_understood.items()),
+        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
+    )

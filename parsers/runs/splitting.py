@@ -31,7 +31,7 @@ from parsers.runs.launches import (
 from parsers.runs.outcome import END_ANCHORS, EndDetector
 from parsers.runs.outcome_signs import Weight
 from parsers.runs.repeats import Reported, is_copy
-from parsers.runs.run import LogRun, RunSegment
+from parsers.runs.run import LogRun, RunSegment, joined
 from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
 from parsers.scan.wanted import Candidate
 from parsers.steps.blocks import Part, Records, StepBlock, step_column
@@ -107,34 +107,24 @@ class RunSplitter:
         complete: whether no program writes the log any more; then a run without an end is
         TRUNCATED. notes: the problems of the log, e.g. "is empty".
         """
-        runs: list[list[_Launch]] = []
-        segments: dict[int, RunSegment] = {}
+        runs: list[LogRun] = []
         ends = [*(launch.begin for launch in self._launches[1:]), end]
-        before = None
         for launch, stop in zip(self._launches, ends, strict=True):
             segment = _segment(launch, stop, complete=complete or stop is not ends[-1])
-            segments[launch.begin] = segment
-            if before and _goes_on(before, segment):
-                runs[-1].append(launch)
-            else:
-                runs.append([launch])
-            before = segment
-        return [
-            LogRun(
+            run = LogRun(
                 path=path,
-                index=index,
-                segments=tuple(segments[launch.begin] for launch in launches),
-                lines=sum(launch.lines for launch in launches),
-                formats=tuple(
-                    dict.fromkeys(name for launch in launches for name in launch.formats)
-                ),
-                not_understood=tuple(
-                    sum((launch.not_understood for launch in launches), Counter[str]()).items()
-                ),
+                index=len(runs),
+                segments=(segment,),
+                lines=launch.lines,
+                formats=tuple(launch.formats),
+                not_understood=tuple(launch.not_understood.items()),
                 notes=tuple(notes),
             )
-            for index, launches in enumerate(runs)
-        ]
+            if runs and _goes_on(runs[-1].segments[-1], segment):
+                runs[-1] = joined((runs[-1], run), (*runs[-1].segments, segment))
+            else:
+                runs.append(run)
+        return runs
 
     def _begin(self, offset: int) -> None:
         """Begin another launch at the byte `offset` of the log.
@@ -192,9 +182,6 @@ class RunSplitter:
                     self._launches[-1].not_understood[log_format.name] += 1
                 continue
             for record in records:
-                if isinstance(record, Step) and _is_counted(log_format):
-                    self._read_counted_step(log_format, record, candidate)
-                    continue
                 if isinstance(record, Step):
                     self._read_step(log_format, record, candidate)
                 elif isinstance(record, LossReport):
@@ -203,8 +190,12 @@ class RunSplitter:
                     self._read_setting(record)
                 elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
                     self._launches[-1].started = True
-                self._launches[-1].parts.append(record)
-                self._launches[-1].formats[log_format.name] = None
+                launch = self._launches[-1]
+                if isinstance(record, Step) and _is_counted(log_format):
+                    launch.counted_steps.append(record)
+                else:
+                    launch.parts.append(record)
+                launch.formats[log_format.name] = None
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not isinstance(log_format, LogFormat) or log_format.ordered:
@@ -214,13 +205,6 @@ class RunSplitter:
             self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
-
-    def _read_counted_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
-        launch = self._launches[-1]
-        launch.counted_steps.append(step)
-        launch.formats[log_format.name] = None
-        self._read_progress()
-        launch.ends.read_step(step, candidate)
 
     def _read_loss(self, report: LossReport, candidate: Candidate) -> None:
         losses = self._launches[-1].losses

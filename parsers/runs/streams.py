@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from parsers.records import LossReport, Record, Step
 from parsers.runs.outcome import common_outcome
-from parsers.runs.run import LogRun
-from parsers.steps.blocks import Records, record_parts
+from parsers.runs.run import LogRun, joined
+from parsers.steps.blocks import Records
 
 _STREAM = re.compile(r"(?:\.jsonl|(?:^|[/\\])trainer_state\.json)(?:\.(?:gz|zst|xz|bz2))?$")
 # Consoles print four digits or more.
@@ -42,14 +42,7 @@ def with_stream(runs: Sequence[LogRun], streamed: Sequence[LogRun]) -> list[LogR
     if len(combined) != 1:
         return [*runs, *streamed]
     ((same, run),) = combined.items()
-    both = (runs[same], *streamed)
-    run = replace(
-        run,
-        lines=sum(log_run.lines for log_run in both),
-        formats=tuple(dict.fromkeys(name for log_run in both for name in log_run.formats)),
-        not_understood=tuple(report for log_run in both for report in log_run.not_understood),
-        notes=tuple(dict.fromkeys(note for log_run in both for note in log_run.notes)),
-    )
+    run = joined((run, *streamed), run.segments)
     return [run if at == same else other for at, other in enumerate(runs)]
 
 
@@ -131,7 +124,7 @@ def _combined(run: LogRun, stream: LogRun) -> LogRun:
             later = isinstance(record, Step) and first is not None and record.iteration >= first
             (mine if later or number == 0 else rest).append(record)
         left = rest
-        segments.append(replace(segment, records=Records([*record_parts(segment.records), *mine])))
+        segments.append(replace(segment, records=Records([*segment.records.parts, *mine])))
     last, *earlier = segments
     outcome = common_outcome((run.path, last.ends), (stream.path, source.ends))
     last = replace(last, outcome=outcome or last.outcome)

@@ -169,19 +169,9 @@ class Records(Sequence[Record]):
         return Records, (self.parts,)
 
 
-def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return some records as they are stored: columns of step reports, and single records."""
-    return records.parts if isinstance(records, Records) else records
-
-
-def settings_among(records: Iterable[Part]) -> list[Setting]:
-    """Return the settings among some records."""
-    return (records if isinstance(records, Records) else Records(records)).settings
-
-
-def reports_among(records: Iterable[Part]) -> list[Part]:
-    """Return all records except settings: columns of step reports, and single records."""
-    return (records if isinstance(records, Records) else Records(records)).reports
+def stored_records(records: Iterable[Part]) -> Records:
+    """Return some records as `Records`, without a copy if they are that already."""
+    return records if isinstance(records, Records) else Records(records)
 
 
 def step_column(parts: Iterable[Part], name: str) -> list[Any]:

@@ -10,14 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from parsers.records import RunTotals, SkippedStep, Step
-from parsers.steps.blocks import (
-    STEP_FIELDS,
-    Part,
-    StepBlock,
-    reports_among,
-    settings_among,
-    step_column,
-)
+from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, step_column, stored_records
 from parsers.steps.means import step_means
 
 # The source that counts if a name has several values: the program's dump, then its sentences, then
@@ -53,8 +46,9 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     iterations, the times and rates of single engines are removed.
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     """
-    interval = [setting for setting in settings_among(records) if setting.name == "log_interval"]
-    means = step_means([*_whole_iterations(reports_among(records)), *interval], resumed_from)
+    records = stored_records(records)
+    interval = [setting for setting in records.settings if setting.name == "log_interval"]
+    means = step_means([*_whole_iterations(records.reports), *interval], resumed_from)
     if means.rises:
         return means
     unlike = _without_copies(means)
@@ -105,7 +99,7 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
     If several ranks report skipped steps, only the reports of the rank with the most are returned.
     """
     by_rank: dict[int | None, list[SkippedStep]] = {}
-    for record in reports_among(records):
+    for record in stored_records(records).reports:
         if isinstance(record, SkippedStep):
             by_rank.setdefault(record.rank, []).append(record)
     return max(by_rank.values(), key=len, default=[])
@@ -120,7 +114,7 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     seconds, e.g. by 5 % in a training of 20 s.
     """
     kept: list[RunTotals] = []
-    for record in reports_among(records):
+    for record in stored_records(records).reports:
         if isinstance(record, RunTotals) and not any(_is_copy(record, other) for other in kept):
             kept.append(record)
     return kept
@@ -134,7 +128,7 @@ def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     started it. Hosts and GPUs are an exception: their value lists all different values, separated
     by commas.
     """
-    settings = settings_among(records)
+    settings = stored_records(records).settings
     merged: dict[str, str] = {}
     for source in _SOURCES:
         for setting in settings:

@@ -9,6 +9,7 @@ from typing import Any
 
 from parsers.records import Step, Usage
 from parsers.runs.run import LogRun, RunSegment
+from parsers.steps.blocks import Records
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
 
@@ -135,5 +136,5 @@ def _typed(name: str, text: str) -> bool | int | float | str:
     return number if math.isfinite(number) else text
 
 
-_NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=()),))
+_NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=Records([])),))
 RUN_NAMES = tuple(run_row(summarise(_NO_RUN, Warmup())))

@@ -109,5 +109,6 @@ def test_a_step_that_several_ranks_skip_is_one() -> None:
     ]
     log = "\n".join(line for number, (_, line) in enumerate(lines) if number != 0)
     (run,) = read(io.BytesIO(log.encode()))
-    assert [(step.rank, step.loss_scale) for step in run.skipped_steps] == [(0, 4), (0, 2)]
+    (segment,) = run.segments
+    assert [(step.rank, step.loss_scale) for step in segment.skipped_steps] == [(0, 4), (0, 2)]
     assert merge_skipped([]) == []

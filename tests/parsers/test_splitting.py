@@ -284,3 +284,9 @@ def test_nothing_is_lost_in_splitting(log: str) -> None:
     for run in runs:
         for segment in run.segments:
             assert all(segment.begin <= record.offset < segment.end for record in segment.records)
+
+
+def test_two_runs_on_one_line_keep_their_own_steps() -> None:
+    """Two runs whose reports are on one line, with carriage returns, keep their own steps."""
+    log = (megatron(10, 20, of=20) + megatron(10, 20, 30, of=30)).replace("\n", "\r")
+    assert iterations(runs_of(log)) == [[[10, 20]], [[10, 20, 30]]]

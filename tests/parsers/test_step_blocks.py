@@ -168,7 +168,7 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())
-    (block,) = run.parts
+    (block,) = run.reports
     assert isinstance(block, StepBlock)
     assert block.steps() == run.records
     assert [step.iteration for step in run.steps] == list(range(5, 25))
@@ -205,7 +205,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
     values[9] |= odd
     log = "".join(line(CORE, **value) + "\n" for value in values).encode()
     runs = runs_of(log)
-    blocks = [part for run in runs for part in run.parts if isinstance(part, StepBlock)]
+    blocks = [part for run in runs for part in run.reports if isinstance(part, StepBlock)]
     assert sum(map(len, blocks)) == at_once
     assert read_values(runs) == read_values(runs_of(log, ONE_BY_ONE))
 
@@ -233,7 +233,7 @@ def test_processes_read_the_same(tmp_path: Path) -> None:
         read(log, ONE_BY_ONE, processes=1),
     )
     assert alone == parallel == slow
-    assert sum(isinstance(part, StepBlock) for part in alone.parts) > 2
+    assert sum(isinstance(part, StepBlock) for part in alone.reports) > 2
 
 
 def test_records_behave_like_a_sequence() -> None:
@@ -296,7 +296,7 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
             printed[step.iteration] = report.log
     log = "".join(f"{printed[iteration]}\n" for iteration in sorted(printed))
     (run,) = read(io.BytesIO(log.encode()))
-    at_once = sum(len(part) for part in run.parts if isinstance(part, StepBlock))
+    at_once = sum(len(part) for part in run.reports if isinstance(part, StepBlock))
     assert at_once
 
 
@@ -313,5 +313,5 @@ def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_line
     assert [(step.iteration, step.step_seconds) for step in run.steps] == [
         (number, number + 0.25) for number in range(1, 51)
     ]
-    kinds = {type(part) for part in run.parts}
+    kinds = {type(part) for part in run.reports}
     assert kinds == {Step, StepBlock}

@@ -109,6 +109,7 @@ def line_format(declaration: Declaration) -> LogFormat:
         parse_lines=reader.read_lines,
         only=_only(declaration),
         report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
+        ordered=not declaration.counted,
         counted=declaration.counted,
     )
 
