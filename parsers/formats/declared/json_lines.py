@@ -89,9 +89,9 @@ def trainer_result(values: Json, offset: int) -> RunTotals | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JsonLines:
-    """A format with one JSON object per report.
+    """A format with one JSON object per report, and a callable that reads its lines.
 
     name: the name that users see.
     keys: JSON keys in quotes; each line of the format contains at least one.
@@ -115,18 +115,7 @@ class JsonLines:
     only: Mapping[str, str] = field(default_factory=dict)
     integrations: bool = False
     log_interval: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ObjectReader:
-    """A callable that reads the lines of a format with one JSON object per report.
-
-    It is a class, because a function that is defined within a function cannot be sent to another
-    process.
-    """
-
-    declared: JsonLines
-    line_patterns: LinePatterns = field(default_factory=LinePatterns)
+    line_patterns: LinePatterns = field(init=False, default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
@@ -135,43 +124,42 @@ class _ObjectReader:
         digits. offsets: for each line, the byte of the log at which it starts. Returns None if the
         lines must be read one by one.
         """
-        step = next((key for key in self.declared.step if f'"{key}"' in text), "step")
-        keys = {step: ("iteration", 1.0), **self.declared.fields}
+        keys = {**dict.fromkeys(self.step, ("iteration", 1.0)), **self.fields}
         make = partial(json_pattern, keys=keys, parse=self)
         columns = self.line_patterns.columns(text, len(offsets), make)
         if columns is None:
             return None
         count = len(columns["iteration"])
-        interval = self.declared.log_interval
+        interval = self.log_interval
         more_columns = {} if interval is None else {"log_interval": [interval] * count}
         return StepBlock({**columns, **more_columns, "offset": array("q", offsets[:count])})
 
     def __call__(self, offset: int, line: str) -> Iterator[Step | RunTotals]:
         """Yield the step that a line reports, or the result of Hugging Face's Trainer."""
-        values, declared = json_object(line), self.declared
-        if values is None or any(values.get(key) != value for key, value in declared.only.items()):
+        values = json_object(line)
+        if values is None or any(values.get(key) != value for key, value in self.only.items()):
             return
         iteration, iterations = self._step(values)
-        metrics = values if declared.inner is None else values.get(declared.inner)
+        metrics = values if self.inner is None else values.get(self.inner)
         if iteration is None or not isinstance(metrics, dict):
             return
         # A report of a validation has none of these keys.
-        if not declared.only and not any(key.strip('"') in metrics for key in declared.keys):
+        if not self.only and not any(key.strip('"') in metrics for key in self.keys):
             return
-        if declared.integrations and (result := trainer_result(metrics, offset)) is not None:
+        if self.integrations and (result := trainer_result(metrics, offset)) is not None:
             yield result  # the object also contains the last step
         fields: dict[str, Any] = {}
-        for key, (name, divisor) in declared.fields.items():
+        for key, (name, divisor) in self.fields.items():
             number = _CONVERT.get(name, finite_json)(metrics.get(key))
             if number is not None:
                 fields.setdefault(name, number / divisor if divisor != 1 else number)
-        if declared.integrations:
+        if self.integrations:
             fields |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
         timestamp = values.get("timestamp")
         yield Step(
             iteration=iteration,
             iterations=iterations,
-            log_interval=declared.log_interval,
+            log_interval=self.log_interval,
             timestamp=timestamp if isinstance(timestamp, str) else None,
             offset=offset,
             **fields,
@@ -179,21 +167,19 @@ class _ObjectReader:
 
     def _step(self, values: Json) -> tuple[int | None, int | None]:
         """Return the iteration of an object, and the number of iterations of its run."""
-        declared = self.declared
-        if declared.integrations and (pair := step_of(values)):
+        if self.integrations and (pair := step_of(values)):
             return pair
-        iteration = next((values[key] for key in declared.step if key in values), None)
-        return count_of(iteration), count_of(values.get(declared.steps))
+        iteration = next((values[key] for key in self.step if key in values), None)
+        return count_of(iteration), count_of(values.get(self.steps))
 
 
 def _format(declared: JsonLines) -> LogFormat:
     keys = "|".join(re.escape(key) for key in declared.keys)
-    reader = _ObjectReader(declared)
     return LogFormat(
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
-        parse=reader,
-        parse_lines=None if declared.integrations else reader.read_lines,
+        parse=declared,
+        parse_lines=None if declared.integrations else declared.read_lines,
         # Most objects with other keys are events.
         report=NEVER if declared.only else re.compile(rf"^[^{{]*\{{.*(?:{keys})"),
     )
