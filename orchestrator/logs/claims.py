@@ -112,7 +112,7 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     """
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
-    checked_claims = [claim for claim in _checks(summary, given) if claim is not None]
+    checked_claims = [*filter(None, _checks(summary, given))]
     if not _CHANGING_WORK.isdisjoint(summary.formats):
         return tuple(checked_claims)
     rows, quantities = _rows(summary), {claim.quantity for claim in checked_claims}
@@ -121,7 +121,7 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
         for name in _PER_SECOND
         if name.removeprefix("reported_") not in quantities
     )
-    return (*checked_claims, *(claim for claim in same_work if claim is not None))
+    return (*checked_claims, *filter(None, same_work))
 
 
 def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:

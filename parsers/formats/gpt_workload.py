@@ -68,7 +68,11 @@ def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
             device=_text(values["device"]),
             precision=_word(values["precision"]),
             parameters=_count(values["parameters"]),
-            versions=tuple((name, _word(values[name])) for name in _packages(values)),
+            versions=tuple(
+                (name, _word(values[name]))
+                for name in ("torch", "deepspeed")
+                if name == "torch" or name in values
+            ),
             offset=offset,
         )
     if title == "finished":
@@ -80,10 +84,6 @@ def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
             offset=offset,
         )
     raise ValueError(title)
-
-
-def _packages(values: Mapping[str, str]) -> tuple[str, ...]:
-    return ("torch", "deepspeed") if "deepspeed" in values else ("torch",)
 
 
 def _text(value: str) -> str:

@@ -127,30 +127,20 @@ def _parse_metrics(offset: int, text: str) -> Iterator[RunTotals]:
 def _totals(
     offset: int, seconds: float, values: Mapping[str, str], peak_gib: float | None = None
 ) -> Iterator[RunTotals]:
-    steps_per_second = _number(values.get("train_steps_per_second"))
-    samples_per_second = _number(values.get("train_samples_per_second"))
-    mean_loss = values.get("train_loss")
+    numbers = {name: text for name, text in values.items() if re.fullmatch(NUMBER, text)}
+    steps_per_second = finite(numbers.get("train_steps_per_second"))
+    samples_per_second = finite(numbers.get("train_samples_per_second"))
     yield RunTotals(
         train_seconds=seconds,
         samples_per_second=None if steps_per_second is None else samples_per_second,
         steps_per_second=steps_per_second,
-        mean_loss=None
-        if mean_loss is None or not _is_number(mean_loss)
-        else parse_number(mean_loss),
+        mean_loss=_optional(numbers.get("train_loss")),
         max_memory_allocated_gib=peak_gib,
         offset=offset,
     )
-    tokens_per_second = _number(values.get("train_tokens_per_second"))
+    tokens_per_second = finite(numbers.get("train_tokens_per_second"))
     if tokens_per_second is not None:
         yield RunTotals(tokens_per_second=tokens_per_second, per_gpu=True, offset=offset)
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(NUMBER, text) is not None
-
-
-def _number(text: str | None) -> float | None:
-    return finite(text) if text is not None and _is_number(text) else None
 
 
 def _seconds(text: str) -> float | None:

@@ -109,8 +109,7 @@ class RunReports:
     @property
     def iterations_told(self) -> int | None:
         """The number of iterations of the run, according to the last report that contains it."""
-        totals = [total for total in self.every("iterations") if total is not None]
-        return totals[-1] if totals else None
+        return _last_known(self.every("iterations"))
 
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that the run's numbers use.
@@ -179,7 +178,7 @@ def launch_reports(
     end = warmup.end(
         iterations,
         [None if skip else time for time, skip in zip(seconds, left_out, strict=True)],
-        train_iters=configured.train_iters or _iterations_told(steps),
+        train_iters=configured.train_iters or _last_known(steps.column("iterations")),
         resumed_from=resumed_from or 0,
     )
     dropped = bisect_right(iterations, end.iteration)
@@ -196,11 +195,8 @@ def launch_reports(
     )
 
 
-def _iterations_told(steps: StepBlock) -> int | None:
-    """Return the number of iterations of a run, according to its last report that contains it."""
-    return next(
-        (total for total in reversed(steps.column("iterations")) if total is not None), None
-    )
+def _last_known(values: Iterable[int | None]) -> int | None:
+    return next((value for value in reversed([*values]) if value is not None), None)
 
 
 def _step_seconds(steps: StepBlock, batch: int | None) -> tuple[Sequence[float | None], str | None]:

@@ -163,7 +163,7 @@ def summarise(
         or _last(reports.every("running_samples_per_second"))
     )
     statistics = reports.statistics(run.totals, batch)
-    last_batch = _last_count(reports.column("global_batch_size"))
+    last_batch = _last_stated(reports.column("global_batch_size"))
     return RunSummary(
         path=run.path,
         run=run.index,
@@ -331,8 +331,7 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 def _set_up(run: LogRun, name: str) -> Any:
     """Return the last value of the field `name` in the run's totals; None if no total has one."""
-    values = [value for totals in run.totals if (value := getattr(totals, name)) is not None]
-    return values[-1] if values else None
+    return _last_stated(getattr(totals, name) for totals in run.totals)
 
 
 def _total(run: LogRun, name: str) -> float | None:
@@ -372,8 +371,8 @@ def _last(values: Iterable[float | None]) -> float | None:
     return next(reversed(_known(values)), None)
 
 
-def _last_count(values: Iterable[int | None]) -> int | None:
-    return next((count for count in reversed(list(values)) if count), None)
+def _last_stated(values: Iterable[Any]) -> Any:
+    return next((value for value in reversed([*values]) if value), None)
 
 
 def _product(rate: float | None, count: float | None) -> float | None:
