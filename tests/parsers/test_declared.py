@@ -977,3 +977,25 @@ def test_a_count_that_is_not_whole_is_absent() -> None:
     (run,) = read(io.BytesIO(f"{line}\n".encode()))
     (step,) = run.steps
     assert (step.step_seconds, step.consumed_samples) == (1.5, None)
+
+
+GLUED = "iter {}: loss 3.{}, time 8{}.76ms, mfu 16.68%"
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_reports_on_one_line_are_all_read(before: int) -> None:
+    """Reports are all read if the line breaks between them are missing.
+
+    This is also so after lines with one report each, which are read together.
+    """
+    lines = "".join(GLUED.format(number, 100 + number, number) + "\n" for number in range(before))
+    glued = "".join(GLUED.format(number, 200 + number, number) for number in (5, 6, 7))
+    (run,) = read(io.BytesIO(f"{lines}{glued}\n{GLUED.format(8, 208, 8)}\n".encode()))
+    assert [step.iteration for step in run.steps] == [*range(before), 5, 6, 7, 8]
+    assert run.steps[-2].loss == 3.207
+
+
+def test_a_torn_report_takes_no_values_of_the_next_one_on_its_line() -> None:
+    """A torn report gives no step, and the report after it on the same line is read."""
+    steps = parse(NANOGPT, f"iter 5: loss 3.3000, {GLUED.format(6, 200, 6)}")
+    assert [(step.iteration, step.loss) for step in steps if isinstance(step, Step)] == [(6, 3.2)]

@@ -139,6 +139,9 @@ class DeclarationReader:
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
+        # A line that contains an anchor twice may have two reports.
+        if any(text.count(anchor.decode()) > len(offsets) for anchor in self.declaration.anchors):
+            return None
         columns = self.line_patterns.columns(text, len(offsets), self._pattern_for, self._is_all)
         if columns is None:
             return None
@@ -204,29 +207,32 @@ class DeclarationReader:
     def __call__(self, offset: int, line: str) -> Iterator[Step]:
         """Yield the steps that a line reports."""
         for part in line_parts(line):
-            begun = self.head.search(part)
-            if begun is None or self.never.search(part):
+            heads = [*self.head.finditer(part)]
+            if not heads or self.never.search(part):
                 continue
-            values = self._values(part, begun.start())
-            if values is None or not self.whole.search(part, begun.start()):
-                continue
-            groups = begun.groupdict()
-            iterations = groups.get("iterations")
-            yield Step(
-                iteration=0 if self.declaration.counted else int(groups["iteration"]),
-                iterations=int(iterations) if iterations else None,
-                offset=offset,
-                **values,
-            )
+            # The line break between two reports may be missing.
+            ends = [*(head.start() for head in heads[1:]), len(part)]
+            for head, end in zip(heads, ends, strict=True):
+                values = self._values(part, head.start(), end)
+                if values is None or not self.whole.search(part, head.start(), end):
+                    continue
+                groups = head.groupdict()
+                iterations = groups.get("iterations")
+                yield Step(
+                    iteration=0 if self.declaration.counted else int(groups["iteration"]),
+                    iterations=int(iterations) if iterations else None,
+                    offset=offset,
+                    **values,
+                )
 
-    def _values(self, part: str, begin: int) -> dict[str, Any] | None:
+    def _values(self, part: str, begin: int, end: int) -> dict[str, Any] | None:
         """Return the fields of a report; None if a needed field is missing.
 
-        part: the text that contains the report. begin: where the report begins in `part`.
+        part: the text that contains the report from `begin` to `end`.
         """
         values: dict[str, Any] = {"log_interval": self.declaration.log_interval}
         for declared_field, pattern in self.patterns:
-            match = pattern.search(part, begin)
+            match = pattern.search(part, begin, end)
             value = None if match is None else _value(declared_field, match)
             if value is not None:
                 values.setdefault(declared_field.name, value)
