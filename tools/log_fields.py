@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from parsers.formats.declared.declaration import Declaration, DeclarationReader, Field
+from parsers.formats.declared.declaration import Declaration, Field
 from parsers.formats.table import ALL_FORMATS, DECLARED
 
 _HEAD = """# Fields of log formats
@@ -37,9 +37,7 @@ one of them.
 def log_fields() -> str:
     """Return a page with each declared format and its fields, and the names of other formats."""
     declared = [
-        log_format.parse.declaration
-        for log_format in DECLARED
-        if isinstance(log_format.parse, DeclarationReader)
+        log_format.parse for log_format in DECLARED if isinstance(log_format.parse, Declaration)
     ]
     names = {declaration.name for declaration in declared}
     others = sorted(log_format.name for log_format in ALL_FORMATS if log_format.name not in names)

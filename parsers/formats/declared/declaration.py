@@ -11,7 +11,7 @@ import re
 from array import array
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from parsers.fields import COUNT, line_parts
@@ -66,9 +66,9 @@ class Field:
     needed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Declaration:
-    """A format with one line per report.
+    """A format with one line per report, and a callable that reads its lines.
 
     name: the name that users see.
     anchors: byte strings; each line of the format contains at least one.
@@ -91,43 +91,23 @@ class Declaration:
     never: str = _NEVER
     log_interval: int | None = None
     counted: bool = False
+    line_patterns: LinePatterns = field(init=False, default_factory=LinePatterns)
 
+    @cached_property
+    def _head(self) -> re.Pattern[str]:
+        return re.compile(self.head)
 
-def line_format(declaration: Declaration) -> LogFormat:
-    """Return the format that reads the lines of a declaration."""
-    reader = DeclarationReader(
-        declaration,
-        head=re.compile(declaration.head),
-        whole=re.compile(declaration.whole),
-        never=re.compile(declaration.never),
-        patterns=tuple((field, _pattern(field)) for field in declaration.fields),
-    )
-    return LogFormat(
-        name=declaration.name,
-        anchors=declaration.anchors,
-        parse=reader,
-        parse_lines=reader.read_lines,
-        only=_only(declaration),
-        report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
-        ordered=not declaration.counted,
-        counted=declaration.counted,
-    )
+    @cached_property
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile(self.whole)
 
+    @cached_property
+    def _never(self) -> re.Pattern[str]:
+        return re.compile(self.never)
 
-@dataclass(frozen=True, slots=True)
-class DeclarationReader:
-    """A callable that reads the lines of a declared format.
-
-    It is a class, because a function that is defined within a function cannot be sent to another
-    process.
-    """
-
-    declaration: Declaration
-    head: re.Pattern[str]
-    whole: re.Pattern[str]
-    never: re.Pattern[str]
-    patterns: tuple[tuple[Field, re.Pattern[str]], ...]
-    line_patterns: LinePatterns = field(default_factory=LinePatterns)
+    @cached_property
+    def _patterns(self) -> list[tuple[Field, re.Pattern[str]]]:
+        return [(declared_field, _pattern(declared_field)) for declared_field in self.fields]
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
         """Return the steps of the first lines of `text`, as columns.
@@ -137,27 +117,27 @@ class DeclarationReader:
         lines must be read one by one.
         """
         text = text.replace("\r\n", "\n")
-        if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
+        if "\r" in text or "#" in text or "+ " in text or self._never.search(text):
             return None
         # A line that contains an anchor twice may have two reports.
-        if any(text.count(anchor.decode()) > len(offsets) for anchor in self.declaration.anchors):
+        if any(text.count(anchor.decode()) > len(offsets) for anchor in self.anchors):
             return None
         columns = self.line_patterns.columns(text, len(offsets), self._pattern_for, self._is_all)
         if columns is None:
             return None
         count = len(next(iter(columns.values())))
-        if self.declaration.counted:
+        if self.counted:
             columns["iteration"] = range(1, count + 1)
         if "interval_seconds" in columns:
             _spread_intervals(columns)
-        elif self.declaration.log_interval is not None:
-            columns["log_interval"] = [self.declaration.log_interval] * count
+        elif self.log_interval is not None:
+            columns["log_interval"] = [self.log_interval] * count
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
         """Return whether `names` contains every declared field that occurs in `text`."""
         return not any(
-            field.name not in names and pattern.search(text) for field, pattern in self.patterns
+            field.name not in names and pattern.search(text) for field, pattern in self._patterns
         )
 
     def _pattern_for(self, line: str) -> LinePattern | None:
@@ -176,12 +156,12 @@ class DeclarationReader:
 
         Returns None if the line is not one whole report.
         """
-        begun = self.head.search(line)
-        whole = begun and self.whole.search(line, begun.start())
+        begun = self._head.search(line)
+        whole = begun and self._whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
             return None
         read: dict[str, ReadField] = {}
-        for declared_field, pattern in self.patterns:
+        for declared_field, pattern in self._patterns:
             if declared_field.name in read or not (match := pattern.search(line, begun.start())):
                 continue
             suffix = match["suffix"] or ""
@@ -196,10 +176,10 @@ class DeclarationReader:
             )
         return Example(
             line=line,
-            head=self.declaration.head,
+            head=self.head,
             head_begin=begun.start(),
             counts=tuple(begun.groupdict()),
-            whole=self.declaration.whole,
+            whole=self.whole,
             whole_begin=whole.start(),
             fields=tuple(read.values()),
         )
@@ -207,19 +187,19 @@ class DeclarationReader:
     def __call__(self, offset: int, line: str) -> Iterator[Step]:
         """Yield the steps that a line reports."""
         for part in line_parts(line):
-            heads = [*self.head.finditer(part)]
-            if not heads or self.never.search(part):
+            heads = [*self._head.finditer(part)]
+            if not heads or self._never.search(part):
                 continue
             # The line break between two reports may be missing.
             ends = [*(head.start() for head in heads[1:]), len(part)]
             for head, end in zip(heads, ends, strict=True):
                 values = self._values(part, head.start(), end)
-                if values is None or not self.whole.search(part, head.start(), end):
+                if values is None or not self._whole.search(part, head.start(), end):
                     continue
                 groups = head.groupdict()
                 iterations = groups.get("iterations")
                 yield Step(
-                    iteration=0 if self.declaration.counted else int(groups["iteration"]),
+                    iteration=0 if self.counted else int(groups["iteration"]),
                     iterations=int(iterations) if iterations else None,
                     offset=offset,
                     **values,
@@ -230,8 +210,8 @@ class DeclarationReader:
 
         part: the text that contains the report from `begin` to `end`.
         """
-        values: dict[str, Any] = {"log_interval": self.declaration.log_interval}
-        for declared_field, pattern in self.patterns:
+        values: dict[str, Any] = {"log_interval": self.log_interval}
+        for declared_field, pattern in self._patterns:
             match = pattern.search(part, begin, end)
             value = None if match is None else _value(declared_field, match)
             if value is not None:
@@ -240,6 +220,20 @@ class DeclarationReader:
                 return None
         _spread_interval(values)
         return values
+
+
+def line_format(declaration: Declaration) -> LogFormat:
+    """Return the format that reads the lines of a declaration."""
+    return LogFormat(
+        name=declaration.name,
+        anchors=declaration.anchors,
+        parse=declaration,
+        parse_lines=declaration.read_lines,
+        only=_only(declaration),
+        report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
+        ordered=not declaration.counted,
+        counted=declaration.counted,
+    )
 
 
 def _spread_interval(values: dict[str, Any]) -> None:
