@@ -4,7 +4,7 @@ import glob
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path, PurePath
@@ -89,7 +89,7 @@ def find_logs(
         if not meant:
             problems.append(f"{text or repr(text)}: there is no file or folder with this name")
     found_logs: list[Log] = []
-    for candidate in _paired(files):
+    for candidate in _paired(files.items()):
         if not isinstance(candidate.path, Path) or not is_tar(candidate.path):
             found_logs.append(candidate)
             continue
@@ -98,7 +98,8 @@ def find_logs(
         problems += [problem] if problem else []
         if not members and not problem and files[candidate.path]:
             problems.append(f"{candidate.path}: contains no log: {_NO_LOG}")
-        found_logs += _paired_members(members)
+        by_name = sorted(members, key=lambda member: member.name)
+        found_logs += _paired((member, False) for member in by_name)
     return FoundLogs(tuple(_with_streams(found_logs)), tuple(problems))
 
 
@@ -144,27 +145,21 @@ def is_log_name(name: str) -> bool:
     return _LOG.search(name) is not None and not name.startswith(".")
 
 
-def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
-    """Yield the logs of an archive. The output file and the error file of a run form one log.
+def _paired(files: Iterable[tuple[Path | LogSlice, bool]]) -> Iterator[Log]:
+    """Yield logs. The output file and the error file of a run form one log.
 
-    members: the files in the archive that have a log's name.
+    files: each file, and whether the user named it.
     """
-    by_name = {member.name: member for member in sorted(members, key=lambda member: member.name)}
+    by_path = {Path(str(file)): (file, named) for file, named in files}
     errors = {
-        str(output): member
-        for name, member in by_name.items()
-        if (output := output_of(Path(name))) and str(output) in by_name
+        output: file
+        for path, (file, _) in by_path.items()
+        if (output := output_of(path)) in by_path
     }
-    for name, member in by_name.items():
-        if member not in errors.values():
-            yield Log(member, errors.get(name), named=False)
-
-
-def _paired(files: dict[Path, bool]) -> Iterator[Log]:
-    errors = {output: path for path in files if (output := output_of(path)) in files}
-    for path, named in files.items():
-        if path not in errors.values():
-            yield Log(path, errors.get(path), named)
+    of_errors = {*errors.values()}
+    for path, (file, named) in by_path.items():
+        if file not in of_errors:
+            yield Log(file, errors.get(path), named)
 
 
 def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
@@ -182,13 +177,13 @@ def _with_streams(logs: Sequence[Log]) -> Iterator[Log]:
         if not is_stream(str(log.path)):
             consoles.setdefault(PurePath(str(log.path)).parent, []).append(log)
     streams: dict[Log, list[Log]] = {}
-    alone = []
+    alone: set[Log] = set()
     for log in _last_states(logs):
         near = next(filter(None, map(consoles.get, PurePath(str(log.path)).parents)), [])
         if len(near) == 1:
             streams.setdefault(near[0], []).append(log)
         else:
-            alone.append(log)
+            alone.add(log)
     for log in logs:
         if not is_stream(str(log.path)):
             yield replace(log, streams=tuple(stream.path for stream in streams.get(log, [])))
