@@ -157,9 +157,9 @@ def open_source(path: LogPath) -> Iterator[Source]:
         return
     with Path(path).open("rb", buffering=0) as file:
         descriptor = file.fileno()
-        plain = S_ISREG(os.fstat(descriptor).st_mode)
-        first = os.pread(descriptor, _FIRST_BYTES, 0)
-        if plain and compression(first) is None and not first.startswith(_DOCKER):
+        is_file = S_ISREG(os.fstat(descriptor).st_mode)
+        first = os.pread(descriptor, _FIRST_BYTES, 0) if is_file else b""
+        if is_file and compression(first) is None and not first.startswith(_DOCKER):
             read = file_reader(descriptor, 0)
             yield Source(str(path), read, file=descriptor, descriptor=descriptor)
         else:

@@ -156,6 +156,14 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
     assert not run_of(MLLOG.format('"throughput": 24.5', '"step": 12288')).steps
 
 
+def test_a_rounded_count_of_tokens_is_absent() -> None:
+    """OLMo-core may round a count of tokens to billions, and a torn line may lack the letter B."""
+    head = f"{LOGGER} [step=3/9,epoch=1]\n    throughput/total tokens="
+    for count in ("1.234B", "1.234"):
+        run = run_of(f"{head}{count}", "    train/CE loss=2.345")
+        assert [step.consumed_tokens for step in run.steps] == [None]
+
+
 def test_olmo_has_other_names_for_its_metrics() -> None:
     """The metrics of the first OLMo are read: memory in 10**6 bytes, losses with an exponent."""
     run = run_of(

@@ -109,7 +109,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
         # OLMo-core prints FLOPs with a letter, e.g. T; a number without the letter is torn.
         if name == "reported_tflops_per_gpu" and value < 1e9:
             continue
-        if name in _COUNTS and printed["suffix"]:
+        if name in _COUNTS and (printed["suffix"] or not value.is_integer()):
             continue
         if math.isfinite(value) or name in _ANY_NUMBER:
             found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
@@ -208,7 +208,10 @@ FMS_FSDP = _format(
         anchors=(b"step: ",),
         head=re.compile(rf"(?:{LABELS}|(?<!\w)(?<!\w ))step: (?P<step>{COUNT})(?P<steps>)\s*$"),
         only=re.compile(rb"step: [0-9]+\s*$|[\r\x1b]", re.MULTILINE),
-        metric=r"(?P<name>[A-Za-z ]{1,40}): (?P<rest>.*)",
+        metric=(
+            r"(?P<name>loss|LR|tokens seen|gradient norm|(?:reserved|allocated) memory"
+            r"|(?:current|overall) (?:step time|token [a-z ]{1,20})): (?P<rest>.*)"
+        ),
         value=re.compile(rf"(?P<value>{NUMBER}|nan|inf)(?P<suffix>)"),
         unsure=re.compile(".*"),
         fields={
