@@ -10,7 +10,7 @@ import math
 import re
 from array import array
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -46,7 +46,7 @@ GIB, MIB_OF_GIB, BYTES_OF_GIB = 1.0, 1 / 1024, 1 / 2**30
 PERCENT, THOUSANDTHS = 1e-2, 1e-3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """A value of a report: where it is on a line, and which field of `Step` gets it.
 
@@ -62,6 +62,7 @@ class Field:
     name: str
     before: str
     after: str = ""
+    _: KW_ONLY
     scale: float = 1.0
     needed: bool = False
 

@@ -48,11 +48,9 @@ NANOGPT = line_format(
         anchors=(b", time ",),
         head=rf"(?<!\w)iter {ITERATION}: loss ",
         fields=(
-            Field(name="loss", before=r": loss ", after=r"(?=, )", needed=True),
-            Field(
-                name="step_seconds", before=r", time ", after="ms", scale=MILLISECONDS, needed=True
-            ),
-            Field(name="reported_mfu", before=r", mfu (?!-)", after="%", scale=PERCENT),
+            Field("loss", r": loss ", r"(?=, )", needed=True),
+            Field("step_seconds", r", time ", "ms", scale=MILLISECONDS, needed=True),
+            Field("reported_mfu", r", mfu (?!-)", "%", scale=PERCENT),
         ),
         whole=r", time [0-9]+\.[0-9]{2}ms",
         log_interval=1,
@@ -69,27 +67,18 @@ LLM_C = line_format(
         anchors=(b"bf16 MFU | ", b" ms | ", b": train loss "),
         head=rf"(?<!\w)step +{ITERATION}(?:/{ITERATIONS}(?: \||:)|:) (?:train )?loss ",
         fields=(
-            Field(name="loss", before=r"[|:] (?:train )?loss +", after=r"(?= [(|n])", needed=True),
-            Field(name="grad_norm", before=r" norm +", after=r"(?= [(|l])"),
-            Field(name="learning_rate", before=r" lr ", after=r"(?= [(|])"),
+            Field("loss", r"[|:] (?:train )?loss +", r"(?= [(|n])", needed=True),
+            Field("grad_norm", r" norm +", r"(?= [(|l])"),
+            Field("learning_rate", r" lr ", r"(?= [(|])"),
             Field(
-                name="step_seconds",
-                before=r"(?:\| \(?| \((?:took )?)",
-                after=r"(?= ms(?: \||[,)]))",
+                "step_seconds",
+                r"(?:\| \(?| \((?:took )?)",
+                r"(?= ms(?: \||[,)]))",
                 scale=MILLISECONDS,
                 needed=True,
             ),
-            Field(
-                name="reported_mfu",
-                before=r"(?<= ms) \| (?!-)",
-                after="(?=% bf16 MFU)",
-                scale=PERCENT,
-            ),
-            Field(
-                name="tokens_per_second",
-                before=r"(?:(?:(?<=MFU)|(?<= ms)) \| |(?<= ms), )",
-                after=" tok/s",
-            ),
+            Field("reported_mfu", r"(?<= ms) \| (?!-)", "(?=% bf16 MFU)", scale=PERCENT),
+            Field("tokens_per_second", r"(?:(?:(?<=MFU)|(?<= ms)) \| |(?<= ms), )", " tok/s"),
         ),
         whole=r" (?:MFU|ms) \| [0-9]+ tok/s| ms(?:, [0-9]+(?:\.[0-9]{6})? tok/s)?\)",
         never=r", val loss ",  # nanoGPT
@@ -98,10 +87,8 @@ LLM_C = line_format(
 )
 
 # Of nanochat and build-nanogpt.
-_LOSS = Field(name="loss", before=r"\| loss: ", after=r"(?= \|)", needed=True)
-_STEP_TIME = Field(
-    name="step_seconds", before=r"\| dt: ", after=r"ms(?= \|)", scale=MILLISECONDS, needed=True
-)
+_LOSS = Field("loss", r"\| loss: ", r"(?= \|)", needed=True)
+_STEP_TIME = Field("step_seconds", r"\| dt: ", r"ms(?= \|)", scale=MILLISECONDS, needed=True)
 
 NANOCHAT = line_format(
     Declaration(
@@ -111,11 +98,11 @@ NANOCHAT = line_format(
         fields=(
             _LOSS,
             _STEP_TIME,
-            Field(name="tokens_per_second", before=r"\| tok/sec: ", after=r"(?= \|)", needed=True),
+            Field("tokens_per_second", r"\| tok/sec: ", r"(?= \|)", needed=True),
             Field(
-                name="reported_mfu",
-                before=r"\| (?:bf16_)?mfu: (?!0\.00?(?![0-9]))",
-                after=r"(?=%|\s|$)",
+                "reported_mfu",
+                r"\| (?:bf16_)?mfu: (?!0\.00?(?![0-9]))",
+                r"(?=%|\s|$)",
                 scale=PERCENT,
             ),
         ),
@@ -131,10 +118,10 @@ BUILD_NANOGPT = line_format(
         head=rf"(?<!\w)step +{ITERATION} \| loss: ",
         fields=(
             _LOSS,
-            Field(name="learning_rate", before=r"\| lr:? ", after=r"(?= \|)"),
-            Field(name="grad_norm", before=r"\| norm: ", after=r"(?= \|)"),
+            Field("learning_rate", r"\| lr:? ", r"(?= \|)"),
+            Field("grad_norm", r"\| norm: ", r"(?= \|)"),
             _STEP_TIME,
-            Field(name="tokens_per_second", before=r"\| tok/sec: ", needed=True),
+            Field("tokens_per_second", r"\| tok/sec: ", needed=True),
         ),
         whole=r"\| tok/sec: [0-9]+\.[0-9]{2}(?![0-9])",
         log_interval=1,
@@ -147,11 +134,9 @@ MODDED_NANOGPT = line_format(
         anchors=(b" step_avg:",),
         head=rf"(?<!\w)step:{ITERATION}/{ITERATIONS} (?:train_loss:\S+ )?train_time:[0-9]",
         fields=(
-            Field(name="loss", before=r" train_loss:", after=r"(?= )"),
-            Field(
-                name="train_seconds", before=r" train_time:", after=r"ms(?= )", scale=MILLISECONDS
-            ),
-            Field(name="train_seconds", before=r" train_time:", after=r"s(?= )"),
+            Field("loss", r" train_loss:", r"(?= )"),
+            Field("train_seconds", r" train_time:", r"ms(?= )", scale=MILLISECONDS),
+            Field("train_seconds", r" train_time:", r"s(?= )"),
         ),
         whole=r" step_avg:(?:[0-9]+\.[0-9]{2}|nan)ms",
         never=r" val_loss:",

@@ -36,9 +36,9 @@ NEMO_1 = line_format(
         head=r"\breduced_train_loss=[^\s,]+, (?:[\w/ -]+=[^\s,\]]+, ){0,20}"
         rf"global_step={ITERATION}\.0*(?=,)",
         fields=(
-            Field(name="step_seconds", before=r", train_step_timing in s=", after=_IN_BAR),
+            Field("step_seconds", r", train_step_timing in s=", _IN_BAR),
             # A loss that is not a number is printed as `nan.0`.
-            Field(name="loss", before=r"\breduced_train_loss=", after=rf"(?:\.0)?{_IN_BAR}"),
+            Field("loss", r"\breduced_train_loss=", rf"(?:\.0)?{_IN_BAR}"),
         ),
         whole=r"\bglobal_step=[^\]]+\]",
         log_interval=1,
@@ -56,40 +56,22 @@ NEMO = line_format(
         head=r"Training epoch [0-9]+, iteration [0-9]+/[0-9]+ (?=\|)"
         rf"(?:.*? )?\| global_step: {ITERATION}(?= \|)",
         fields=(
-            Field(name="step_seconds", before=r"\| train_step_timing in s: ", after=_END),
-            Field(name="loss", before=r"\| reduced_train_loss: ", after=_LOSS_END),
-            Field(name="learning_rate", before=r"\| lr: ", after=_END),
-            Field(name="grad_norm", before=r"\| grad_norm: ", after=_END),
-            Field(name="global_batch_size", before=r"\| global_batch_size: ", after=_END),
-            Field(name="consumed_samples", before=r"\| consumed_samples: ", after=_END),
+            Field("step_seconds", r"\| train_step_timing in s: ", _END),
+            Field("loss", r"\| reduced_train_loss: ", _LOSS_END),
+            Field("learning_rate", r"\| lr: ", _END),
+            Field("grad_norm", r"\| grad_norm: ", _END),
+            Field("global_batch_size", r"\| global_batch_size: ", _END),
+            Field("consumed_samples", r"\| consumed_samples: ", _END),
+            Field("reported_tflops_per_gpu", rf"\| TFLOPS_per_GPU: (?!0(?:\.0)?{_END})", _END),
+            Field("tokens_per_second_per_gpu", r"\| tokens_per_sec_per_gpu: ", _END),
+            Field("memory_allocated_gib", r"\| memory_allocated: ", _END, scale=BYTES_OF_GIB),
             Field(
-                name="reported_tflops_per_gpu",
-                before=rf"\| TFLOPS_per_GPU: (?!0(?:\.0)?{_END})",
-                after=_END,
-            ),
-            Field(
-                name="tokens_per_second_per_gpu",
-                before=r"\| tokens_per_sec_per_gpu: ",
-                after=_END,
-            ),
-            Field(
-                name="memory_allocated_gib",
-                before=r"\| memory_allocated: ",
-                after=_END,
+                "max_memory_allocated_gib",
+                r"\| (?:max_memory_allocated|peak_memory_usage): ",
+                _END,
                 scale=BYTES_OF_GIB,
             ),
-            Field(
-                name="max_memory_allocated_gib",
-                before=r"\| (?:max_memory_allocated|peak_memory_usage): ",
-                after=_END,
-                scale=BYTES_OF_GIB,
-            ),
-            Field(
-                name="max_memory_reserved_gib",
-                before=r"\| max_memory_reserved: ",
-                after=_END,
-                scale=BYTES_OF_GIB,
-            ),
+            Field("max_memory_reserved_gib", r"\| max_memory_reserved: ", _END, scale=BYTES_OF_GIB),
         ),
         whole=rf"\| train_step_timing in s: [0-9.e+-]+{_END}"
         rf"|\| reduced_train_loss: (?:[0-9.e+-]+|nan|inf){_END}",
@@ -103,11 +85,11 @@ MEGATRON_BRIDGE = line_format(
         anchors=(b"Step Time : ",),
         head=r"Step Time : [0-9]",
         fields=(
-            Field(name="step_seconds", before=r"Step Time : ", after="s ", needed=True),
+            Field("step_seconds", r"Step Time : ", "s ", needed=True),
             Field(
-                name="reported_tflops_per_gpu",
-                before=r"GPU utilization: (?!0\.0 ?(?:MODEL_)?TFLOP)",
-                after=r" ?(?:MODEL_)?TFLOP/s/GPU",
+                "reported_tflops_per_gpu",
+                r"GPU utilization: (?!0\.0 ?(?:MODEL_)?TFLOP)",
+                r" ?(?:MODEL_)?TFLOP/s/GPU",
             ),
         ),
         whole=r"TFLOP/s/GPU",

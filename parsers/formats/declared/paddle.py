@@ -28,29 +28,21 @@ PADDLE = line_format(
         anchors=(b"interval_runtime: ",),
         head=rf"(?<!\w)loss: \S+, learning_rate: \S+, global_step: {ITERATION}, ",
         fields=(
-            Field(name="loss", before=r"(?<!\w)loss: ", after=_END, needed=True),
-            Field(name="learning_rate", before=r", learning_rate: ", after=_END),
-            Field(name="interval_seconds", before=r", interval_runtime: ", after=_END, needed=True),
+            Field("loss", r"(?<!\w)loss: ", _END, needed=True),
+            Field("learning_rate", r", learning_rate: ", _END),
+            Field("interval_seconds", r", interval_runtime: ", _END, needed=True),
             Field(
-                name="steps_per_second",
+                "steps_per_second",
                 # Python prints a float with a point: other numbers are damaged.
-                before=r", interval_steps_per_second: (?=[0-9]+\.[0-9])",
-                after=_END,
+                r", interval_steps_per_second: (?=[0-9]+\.[0-9])",
+                _END,
             ),
-            Field(name="samples_per_second", before=r", interval_samples_per_second: ", after=_END),
-            Field(
-                name="tokens_per_second_per_gpu",
-                before=r", interval_tokens_per_second_per_device: ",
-                after=_END,
-            ),
-            Field(
-                name="reported_tflops_per_gpu",
-                before=r", interval_hardware_tflops_per_device: ",
-                after=_END,
-            ),
-            Field(name="memory_allocated_gib", before=r", current_memory_allocated: ", after=_END),
-            Field(name="max_memory_allocated_gib", before=r", max_memory_allocated: ", after=_END),
-            Field(name="max_memory_reserved_gib", before=r", max_memory_reserved: ", after=_END),
+            Field("samples_per_second", r", interval_samples_per_second: ", _END),
+            Field("tokens_per_second_per_gpu", r", interval_tokens_per_second_per_device: ", _END),
+            Field("reported_tflops_per_gpu", r", interval_hardware_tflops_per_device: ", _END),
+            Field("memory_allocated_gib", r", current_memory_allocated: ", _END),
+            Field("max_memory_allocated_gib", r", max_memory_allocated: ", _END),
+            Field("max_memory_reserved_gib", r", max_memory_reserved: ", _END),
         ),
         whole=r", interval_runtime: [0-9.]+,",
     )
@@ -64,10 +56,10 @@ PADDLE_GPT = line_format(
         head=r"(?:global step:? |\[train\] epoch: (?:0|\[0/[0-9]+\]), batch: \[?)"
         rf"{ITERATION}(?=[,/])(?:[^|]*?, +)?loss: ",
         fields=(
-            Field(name="loss", before=r"(?<!\w)loss: ", after=_END, needed=True),
-            Field(name="step_seconds", before=r", avg_batch_cost: ", after=" sec,", needed=True),
-            Field(name="tokens_per_second", before=r", ips_total: ", after=" tokens/s"),
-            Field(name="learning_rate", before=r", learning rate: ", after=_EXPONENT_END),
+            Field("loss", r"(?<!\w)loss: ", _END, needed=True),
+            Field("step_seconds", r", avg_batch_cost: ", " sec,", needed=True),
+            Field("tokens_per_second", r", ips_total: ", " tokens/s"),
+            Field("learning_rate", r", learning rate: ", _EXPONENT_END),
         ),
         whole=r" sec, speed: [0-9]+\.[0-9]+ step/s",
     )

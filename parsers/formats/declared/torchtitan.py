@@ -24,8 +24,8 @@ from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration
 from parsers.scan.reader import NEVER
 
 _HEAD = rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: "
-_LOSS = Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True)
-_MEMORY = Field(name="max_memory_reserved_gib", before=r"  memory: +(?!0\.00GiB)", after=r"GiB\(")
+_LOSS = Field("loss", r"  loss: +", r"(?=  )", needed=True)
+_MEMORY = Field("max_memory_reserved_gib", r"  memory: +(?!0\.00GiB)", r"GiB\(")
 
 TORCHTITAN = line_format(
     Declaration(
@@ -34,16 +34,11 @@ TORCHTITAN = line_format(
         head=_HEAD,
         fields=(
             _LOSS,
-            Field(name="grad_norm", before=r"  grad_norm: +", after=r"(?=  )"),
+            Field("grad_norm", r"  grad_norm: +", r"(?=  )"),
             _MEMORY,
-            Field(
-                name="tokens_per_second_per_gpu",
-                before=r"  [tw]ps: +",
-                after=r"(?=  )",
-                needed=True,
-            ),
-            Field(name="reported_tflops_per_gpu", before=r"  tflops: +", after=r"(?=  )"),
-            Field(name="reported_mfu", before=r"  mfu: +", after="%", scale=PERCENT),
+            Field("tokens_per_second_per_gpu", r"  [tw]ps: +", r"(?=  )", needed=True),
+            Field("reported_tflops_per_gpu", r"  tflops: +", r"(?=  )"),
+            Field("reported_mfu", r"  mfu: +", "%", scale=PERCENT),
         ),
         whole=r"  mfu: +(?:[0-9.,]+%|N/A)",
         never=r"validate step:|wps: [0-9,]+ *$",
@@ -58,12 +53,7 @@ TORCHTITAN_2024 = replace(
             fields=(
                 _LOSS,
                 _MEMORY,
-                Field(
-                    name="tokens_per_second_per_gpu",
-                    before=r"  wps: ",
-                    after=r"(?= *\n)",
-                    needed=True,
-                ),
+                Field("tokens_per_second_per_gpu", r"  wps: ", r"(?= *\n)", needed=True),
             ),
             whole=r"  wps: [0-9,]+ *\n",
         )

@@ -32,15 +32,15 @@ MEGATRON_2019 = replace(
             head=rf"(?<!\w)iteration +{ITERATION}/ *{ITERATIONS} \| elapsed time per ",
             fields=(
                 Field(
-                    name="step_seconds",
-                    before=r"\| elapsed time per iteration \(ms\): ",
-                    after=_END,
+                    "step_seconds",
+                    r"\| elapsed time per iteration \(ms\): ",
+                    _END,
                     scale=MILLISECONDS,
                     needed=True,
                 ),
-                Field(name="learning_rate", before=r"\| learning rate ", after=_END, needed=True),
-                Field(name="loss", before=r"\| (?:(?:lm|total) )?loss ", after=_END),
-                Field(name="loss_scale", before=r"\| loss scale ", after=_END),
+                Field("learning_rate", r"\| learning rate ", _END, needed=True),
+                Field("loss", r"\| (?:(?:lm|total) )?loss ", _END),
+                Field("loss_scale", r"\| loss scale ", _END),
             ),
             whole=r"\| learning rate [-+.0-9E]+ \|",
         )
