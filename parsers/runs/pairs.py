@@ -8,7 +8,7 @@ from pathlib import Path
 from parsers.formats.table import ALL_FORMATS
 from parsers.records import OutcomeKind
 from parsers.runs.outcome import common_outcome
-from parsers.runs.reading import read
+from parsers.runs.reading import EMPTY, read
 from parsers.runs.run import LogRun, joined
 from parsers.scan.reader import AnyFormat
 from parsers.scan.sources import LogPath, name_of
@@ -70,5 +70,10 @@ def read_pair(
         records=Records([*launch.records.parts, *errors_launch.records.parts]),
         outcome=outcome or (errors_launch if silent else launch).outcome,
     )
+    name = Path(name_of(errors)).name
     # Most logs of errors are empty, which is not a problem of the run.
-    return [replace(joined((combined, complained), (merged,)), notes=combined.notes)]
+    problems = (
+        f"has a log of errors, {name}, that {note}" for note in complained.notes if note != EMPTY
+    )
+    notes = (*combined.notes, *problems)
+    return [replace(joined((combined, complained), (merged,)), notes=notes)]

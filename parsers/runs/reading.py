@@ -15,6 +15,9 @@ from parsers.scan.shared import SharedFile, SharedPass, is_worth_sharing, shared
 from parsers.scan.sources import LogPath, Source, open_source
 from parsers.scan.window import Bounds
 
+EMPTY = "is empty"
+"""The note about a log without any bytes."""
+
 _TAR_AT = 257
 # How files begin that nothing is read of.
 _STRANGERS = {
@@ -161,7 +164,7 @@ def _oddities(source: Source, end: int) -> list[str]:
     Each problem is a sentence without its subject, which is the name of the log.
     """
     if end == 0:
-        return [] if source.notes else ["is empty"]
+        return [] if source.notes else [EMPTY]
     head = source.head
     for beginning, oddity in _STRANGERS.items():
         if head.startswith(beginning):

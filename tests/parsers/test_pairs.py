@@ -1,5 +1,6 @@
 """Read a run whose stdout and stderr are two files as one run."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,16 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.TRUNCATED
     assert run.notes == ()
+
+
+def test_the_problems_of_both_logs_are_kept(logs: tuple[Path, Path]) -> None:
+    """A damaged error log is a problem of the run, which has the path of the output log."""
+    output, errors = logs
+    output.write_text(STEPS)
+    errors.write_bytes(gzip.compress(MANY_STEPS.encode())[:-20])
+    (run,) = read_pair(output, errors)
+    (note,) = run.notes
+    assert note.startswith("has a log of errors, slurm-1.err, that is cut off: ")
 
 
 @pytest.mark.parametrize(
