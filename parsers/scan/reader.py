@@ -135,18 +135,20 @@ class LineReader:
         formats: Sequence[AnyFormat],
         more_anchors: Mapping[bytes, int] | None = None,
         headers: Mapping[str, str] | None = None,
+        more_only: Mapping[bytes, re.Pattern[bytes]] | None = None,
     ) -> None:
         """Prepare to read some formats.
 
         more_anchors: further anchors to search for, each with the number of following lines that
-        belong to it. Lines with these anchors are returned, too. headers: for tables whose header
-        is before the part of the log to be read: the text of the header, by the table's name.
+        belong to it. Lines with these anchors are returned, too. more_only: for some of these
+        anchors, a pattern, as in `LogFormat.only`. headers: for tables whose header is before the
+        part of the log to be read: the text of the header, by the table's name.
         """
         self._log_formats = [
             log_format for log_format in formats if isinstance(log_format, LogFormat)
         ]
         self._tables = [table for table in formats if isinstance(table, TableFormat)]
-        self._more_anchors = dict(more_anchors or {})
+        self._more_anchors, self._more_only = dict(more_anchors or {}), dict(more_only or {})
         self._open: dict[str, _OpenTable] = {}
         self._columns: dict[str, ReadColumns] = {}
         self._known: dict[tuple[bytes, ...], tuple[list[LogFormat], list[TableFormat]]] = {}
@@ -253,18 +255,19 @@ class LineReader:
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
         """Return patterns by anchor; an anchor counts only on lines that match its pattern.
 
-        The pattern is `only` of the anchor's format. Anchors of formats without `only`, and
-        anchors that several formats use, are left out.
+        The pattern is `only` of the anchor's format, or is in `more_only`. Anchors without such a
+        pattern, and anchors that several formats use, are left out.
         """
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
-        users.update(self._more_anchors)
+        users.update(self._more_anchors.keys())
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
-        return {
+        patterns = self._more_only | {
             anchor: log_format.only
             for log_format in self._log_formats
             for anchor in log_format.anchors
-            if log_format.only is not None and users[anchor] == 1
+            if log_format.only is not None
         }
+        return {anchor: pattern for anchor, pattern in patterns.items() if users[anchor] == 1}
 
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]

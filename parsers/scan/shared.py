@@ -6,11 +6,12 @@ table changes the anchors to search for. From such a line on, the calling proces
 of the file alone.
 """
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import current_process, get_context
 from multiprocessing.context import BaseContext
@@ -62,7 +63,7 @@ class _Part(NamedTuple):
 class SharedFile:
     """A file, and how to read it.
 
-    path: the path of the file. formats, more_anchors: as in `LineReader`.
+    path: the path of the file. formats, more_anchors, more_only: as in `LineReader`.
     bounds, begin, count_lines: as in `Pass`.
     """
 
@@ -70,8 +71,13 @@ class SharedFile:
     formats: Sequence[AnyFormat]
     more_anchors: Mapping[bytes, int]
     bounds: Bounds
+    more_only: Mapping[bytes, re.Pattern[bytes]] = field(default_factory=dict)
     begin: int = 0
     count_lines: bool = False
+
+    def reader(self) -> LineReader:
+        """Return a new reader of lines, which has read nothing yet."""
+        return LineReader(self.formats, self.more_anchors, more_only=self.more_only)
 
 
 class PartReader:
@@ -81,7 +87,7 @@ class PartReader:
         """Prepare to read any part of the file."""
         self._file = file
         self._numbers = {log_format.name: number for number, log_format in enumerate(file.formats)}
-        self._reader = LineReader(file.formats, file.more_anchors)
+        self._reader = file.reader()
 
     def read(self, start: int, stop: int | None) -> _Part:
         """Read the lines that begin at the offset `start` or later, and before `stop`.
@@ -94,7 +100,7 @@ class PartReader:
             part = _pass(self._file, source, self._reader, start, stop)
             for line in self._reader.read(iter(part)):
                 if self._reader.wanted.search is not search:
-                    self._reader = LineReader(self._file.formats, self._file.more_anchors)
+                    self._reader = self._file.reader()
                     return _Part(lines, line.candidate, 0, 0)
                 lines.append(self._packed(line))
         return _Part(lines, None, part.newlines, part.position)
@@ -174,7 +180,7 @@ class SharedPass:
 
         lines: the number of lines before the part that contains `first`.
         """
-        reader = LineReader(self._file.formats, self._file.more_anchors)
+        reader = self._file.reader()
         before = lines + first.number - 1 if first.number else 0
         with open_source(self._file.path) as source:
             rest = Pass(

@@ -207,7 +207,7 @@ FMS_FSDP = _format(
         name="fms-fsdp",
         anchors=(b"step: ",),
         head=re.compile(rf"(?:{LABELS}|(?<!\w)(?<!\w ))step: (?P<step>{COUNT})(?P<steps>)\s*$"),
-        only=re.compile(rb"step: [0-9]+\s*$|[\r\x1b]", re.MULTILINE),
+        only=re.compile(rb"step: [0-9]+(?:\s|\x1b\[[0-9;]*m)*$"),
         metric=(
             r"(?P<name>loss|LR|tokens seen|gradient norm|(?:reserved|allocated) memory"
             r"|(?:current|overall) (?:step time|token [a-z ]{1,20})): (?P<rest>.*)"

@@ -19,8 +19,8 @@ read. A line with the key `run_stop` contains how the run ended.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from parsers.fields import finite_json, json_float, line_parts, parse_json
@@ -63,18 +63,16 @@ def _parse_interval(offset: int, line: str) -> Iterator[Step]:
             yield from _step(offset, 1, value)
 
 
-def _events(line: str) -> Iterator[tuple[object, object, Json]]:
-    """Yield the key, the value and the metadata of each event on a line."""
-    for part in line_parts(line):
-        _, mark, text = part.partition(_MARK)
-        event = parse_json(text) if mark else None
-        if isinstance(event, dict):
-            metadata = event.get("metadata")
-            yield (
-                event.get("key"),
-                event.get("value"),
-                metadata if isinstance(metadata, dict) else {},
-            )
+@lru_cache(maxsize=1)  # for the three formats, one after the other
+def _events(line: str) -> Sequence[tuple[object, object, Json]]:
+    """Return the key, the value and the metadata of each event on a line."""
+    texts = (part.partition(_MARK)[2] for part in line_parts(line))
+    events = [event for event in map(parse_json, texts) if isinstance(event, dict)]
+    return [
+        (event.get("key"), event.get("value"), metadata if isinstance(metadata, dict) else {})
+        for event in events
+        for metadata in [event.get("metadata")]
+    ]
 
 
 def _is_interval(value: Json, metadata: Json) -> bool:
