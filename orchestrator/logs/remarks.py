@@ -27,14 +27,17 @@ _NO_CHECKPOINTING = "--no-activation-checkpointing"
 def time_remarks(summary: RunSummary) -> Iterator[str]:
     """Yield sentences about a run's step times.
 
-    They state which step reports are left out, or why the run has no step time. If a program has
-    several engines, a sentence states the speed that the engines' own timers report.
+    They state which step reports are left out, that step times are computed from tokens/s, or why
+    the run has no step time. If a program has several engines, a sentence states the speed that the
+    engines' own timers report.
     """
     if not summary.steady:
         yield (
             "no steady state: the step time still changes in the second half of the log, so half "
             "of the reports are left out"
         )
+    if summary.step_times_from == "tokens_per_second":
+        yield "step times are computed: the tokens of a step divided by the tokens/s"
     if summary.step_seconds.mean is None and (reason := _no_step_time(summary)) is not None:
         yield reason
     if summary.engine_samples_per_second is not None:

@@ -571,6 +571,15 @@ def test_a_step_time_from_the_final_result_needs_no_reason(folder: Path) -> None
     assert "no speed" not in errors
 
 
+def test_step_times_from_tokens_per_second_are_marked(folder: Path) -> None:
+    """A line below the table states that step times are computed from tokens/s."""
+    line = '{{"step": {}, "tps": 800.0, "tps_per_gpu": 100.0, "num_tokens_per_step": 1600}}\n'
+    Path("run.log").write_text("".join(line.format(n) for n in range(1, 9)))
+    assert figures("run.log")["step_times_from"] == "tokens_per_second"
+    sentence = "step times are computed: the tokens of a step divided by the tokens/s"
+    assert sentence in parse("run.log").stderr
+
+
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
     """`--unparsed` prints the lines that were not parsed, with file name and line number.
 
