@@ -77,6 +77,14 @@ def whole(text: str | None) -> int | None:
     return int(text) if text is not None and _COUNT.fullmatch(text) else None
 
 
+_DIGITS = re.compile("[0-9]+")
+
+
+def alike(text: str) -> str:
+    """Return a regular expression that matches `text`, even if its digits are different."""
+    return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
+
+
 # A comment, or a command of a script, as printed by `set -x`.
 _QUOTED = r"\s*(?:#|\++ )"
 

@@ -6,7 +6,7 @@ the log at which a line starts. GiB is 2**30 bytes.
 
 import copyreg
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, get_args
@@ -81,6 +81,12 @@ class Step:
         return has_finite_loss(
             self.loss, self.nan_iterations, self.skipped_iterations, self.grad_norm
         )
+
+
+COUNT_FIELDS = frozenset(field.name for field in fields(Step) if field.type in {int, int | None})
+"""The fields of `Step` that are integers."""
+NOT_FINITE_FIELDS = frozenset({"loss", "grad_norm"})
+"""The fields of `Step` that may be nan or inf."""
 
 
 def has_finite_loss(

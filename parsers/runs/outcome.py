@@ -58,8 +58,6 @@ END_ANCHORS = {
     _HEADER: _TRACEBACK_LINES,
 }
 """What to search a log for to know how it ended, with the number of further lines to give."""
-END_PATTERNS = {b" val_loss:": re.compile(rb"\bstep:([0-9]+)/\1 val_loss:")}
-"""For end anchors that are in many lines of a training, a pattern that few of these lines match."""
 
 _REQUESTED = re.compile(
     r"(?:[Tt]ried to allocate|Unable to allocate|(?:memory|Attempting)(?: while trying)?(?: to)? "

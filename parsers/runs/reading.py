@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from parsers.formats.table import ALL_FORMATS
-from parsers.runs.outcome import END_PATTERNS
+from parsers.runs.outcome_signs import COMMON_ANCHORS
 from parsers.runs.run import LogRun
 from parsers.runs.splitting import MARKS, RunSplitter
 from parsers.scan.candidates import Pass
@@ -109,7 +109,7 @@ def _read(
             path=source.name,
             formats=formats,
             more_anchors=MARKS,
-            more_only=END_PATTERNS,
+            more_only=COMMON_ANCHORS,
             bounds=bounds,
             begin=start,
             count_lines=count_lines,
@@ -120,7 +120,7 @@ def _read(
                 splitter.read(line)
         end = shared.position
     else:
-        reader = LineReader(formats, more_anchors=MARKS, more_only=END_PATTERNS)
+        reader = LineReader(formats, more_anchors=MARKS, more_only=COMMON_ANCHORS)
         lines = Pass(
             source,
             reader.wanted,

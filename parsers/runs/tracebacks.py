@@ -8,6 +8,7 @@ import io
 import re
 from enum import Enum
 
+from parsers.fields import alike
 from parsers.labels import COLLECTOR_TIME, CONTAINER, TIME
 from parsers.scan.reader import decode
 
@@ -30,7 +31,6 @@ _EXCEPTION = re.compile(
     r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
 )
 _FRAME = b'File "'
-_DIGITS = re.compile("[0-9]+")
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
 # How rich and the programs that use it draw the first line of a traceback, and its last one.
 _BOX = re.compile(r"╭─+ Traceback \(most recent call last\) ─+╮")
@@ -88,7 +88,8 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     if not (in_box or header.endswith(HEADER + ":")):
         return None
     # The first line may have a label that `split_label` does not know.
-    unknown = None if in_box or header == HEADER + ":" else _alike(header_line[: -len(HEADER) - 1])
+    known = in_box or header == HEADER + ":"
+    pattern = None if known else re.compile(alike(header_line[: -len(HEADER) - 1]))
     frames = others = False
     # Without frames no exception can follow, and a few lines show whether something else does.
     ever_frames = in_box or _FRAME in block
@@ -97,7 +98,7 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
         if others and not ever_frames:
             return None
         line = decode(raw).rstrip()
-        if unknown and (begin := unknown.match(line)):
+        if pattern and (begin := pattern.match(line)):
             line_label, text = label, line[begin.end() :]
         else:
             line_label, text = split_label(line)
@@ -111,11 +112,6 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
             others = True
         offset += len(raw)
     return (0, 0, HEADER + ":") if frames or not others else None
-
-
-def _alike(label: str) -> re.Pattern[str]:
-    """Return a pattern that matches a label, even if its digits are different."""
-    return re.compile("[0-9]+".join(map(re.escape, _DIGITS.split(label))))
 
 
 def _names_exception(text: str) -> bool:

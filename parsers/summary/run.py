@@ -51,14 +51,14 @@ class RunSummary:
     steady: False if the step times never settled.
     step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
         run, if the program reports its samples per second.
+    step_times_from: the field of the step reports from which the step times are computed, e.g.
+        `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
+        has a step time.
     memory_reports: how many memory reports the training programs printed.
     loss_reports: how many reports contain a loss, but not the number of their iteration.
     peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
         reserved memory. If no program reports a peak, the highest use since the first step
         report, e.g. in nvidia-smi's samples.
-    step_times_from: the field of the step reports from which the step times are computed, e.g.
-        `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
-        has a step time.
     samples_per_second: of the counting reports, over all GPUs. If they have no rate, the
         program's own rate for the whole run, or for the run so far.
     tokens_per_second: the mean rate in the counting reports, over all GPUs. If they have

@@ -22,7 +22,7 @@ from parsers.formats.declared.blocks import (
     ReadField,
     example_pattern,
 )
-from parsers.records import Step
+from parsers.records import COUNT_FIELDS, NOT_FINITE_FIELDS, Step
 from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
 
@@ -32,8 +32,6 @@ NUMBER = (
 )
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Values that may be nan or inf: that is a fact of the log.
-_ANY_NUMBER = frozenset({"loss", "grad_norm"})
-_COUNTS = frozenset({"consumed_samples", "consumed_tokens", "global_batch_size"})
 
 _NEVER = r"(?!)"
 
@@ -269,9 +267,9 @@ def _value(field: Field, match: re.Match[str]) -> float | int | None:
     """
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
-        allowed = field.name in _ANY_NUMBER and not _is_too_large(number, match["value"])
+        allowed = field.name in NOT_FINITE_FIELDS and not _is_too_large(number, match["value"])
         return number if allowed else None
-    if field.name in _COUNTS and not number.is_integer():
+    if field.name in COUNT_FIELDS and not number.is_integer():
         return None
     return _scaled(field, [number])[0]
 
@@ -287,7 +285,7 @@ def _is_too_large(number: float, text: str) -> bool:
 
 def _scaled(field: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
     """Convert finite numbers from the printed unit to the unit of the field."""
-    if field.name in _COUNTS:
+    if field.name in COUNT_FIELDS:
         return [int(number * field.scale) for number in numbers]
     if 0 < field.scale < 1:
         # A division keeps the digits that a product with 0.001 loses.
@@ -307,10 +305,10 @@ def _column(field: Field, factor: float, texts: Sequence[str]) -> Sequence[float
         texts = joined.replace(",", "").split(" ")
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)) and (
-        field.name not in _ANY_NUMBER or any(map(_is_too_large, numbers, texts))
+        field.name not in NOT_FINITE_FIELDS or any(map(_is_too_large, numbers, texts))
     ):
         raise ValueError(field.name)
-    if field.name in _COUNTS and not all(map(float.is_integer, numbers)):
+    if field.name in COUNT_FIELDS and not all(map(float.is_integer, numbers)):
         raise ValueError(field.name)
     return _scaled(field, numbers if factor == 1 else [number * factor for number in numbers])
 

@@ -14,15 +14,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from parsers.fields import alike
 from parsers.formats.declared.blocks import LinePattern
-from parsers.records import Record, Step
+from parsers.records import COUNT_FIELDS, Record, Step
 from parsers.steps.blocks import StepBlock
 
 # Numbers that JSON allows and `int` accepts.
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][-+]?[0-9]{1,3})?"
 _TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"|(?P<number>-?[0-9][-+.0-9eE]*)|[^"0-9-]+|-')
-_DIGITS = re.compile(r"[0-9]+")
-_ANY_NUMBER = frozenset({"loss", "grad_norm"})
 
 Keys = Mapping[str, tuple[str, float]]
 """Field of a Step by key, with the divisor of the value."""
@@ -40,7 +39,7 @@ def json_pattern(
     if len(read) != 1 or not isinstance(step := read[0], Step) or "{" not in line:
         return None
     begin = line.index("{")
-    pieces, names = [_alike(line[:begin])], list[str]()
+    pieces, names = [alike(line[:begin])], list[str]()
     converts: list[Callable[[Sequence[str]], Sequence[Any]]] = []
     key = before = ""
     for token in _TOKEN.finditer(line, begin):
@@ -50,7 +49,7 @@ def json_pattern(
             pieces.append(re.escape(text))
             continue
         name, divisor = keys.get(key, ("timestamp" if key == "timestamp" else "", 1.0))
-        value = _alike(text) if string is not None else _NUMBER
+        value = alike(text) if string is not None else _NUMBER
         wanted = name not in {"", *names} and (string is None) == (name != "timestamp")
         if wanted:
             names.append(name)
@@ -66,11 +65,6 @@ def json_pattern(
     return pattern if replace(same, log_interval=step.log_interval) == step else None
 
 
-def _alike(text: str) -> str:
-    """Return a regular expression that matches `text`, even if its digits are different."""
-    return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
-
-
 def _texts(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
@@ -84,7 +78,7 @@ def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
     numbers = array("d", map(float, texts))
     if not math.isfinite(sum(numbers)):
         raise ValueError(name)
-    if name in {"iteration", "iterations", "tokens"}:
+    if name in COUNT_FIELDS:
         if min(numbers) < 0 or max(numbers) >= 2**53 or not all(map(float.is_integer, numbers)):
             raise ValueError(name)
         return array("q", map(int, numbers))

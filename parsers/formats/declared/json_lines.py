@@ -31,7 +31,7 @@ LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their 
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -41,7 +41,7 @@ from parsers.formats.declared.blocks import LinePatterns
 from parsers.formats.declared.json_blocks import json_pattern
 from parsers.formats.hf_keys import ELAPSED, integration_fields, step_of
 from parsers.labels import after_labels
-from parsers.records import RunTotals, Step
+from parsers.records import COUNT_FIELDS, NOT_FINITE_FIELDS, RunTotals, Step
 from parsers.scan.reader import NEVER, LogFormat
 from parsers.steps.blocks import StepBlock
 
@@ -67,12 +67,11 @@ def count_of(value: object) -> int | None:
     return int(value) if value == int(value) else None
 
 
-# How to convert fields that are not just finite numbers.
-_CONVERT: Mapping[str, Callable[[object], float | None]] = {
-    "loss": json_float,
-    "grad_norm": json_float,
-    "tokens": count_of,
-}
+def _number(name: str, value: object) -> float | None:
+    """Return a JSON value for the field `name` of Step; None if the field cannot have the value."""
+    if name in COUNT_FIELDS:
+        return count_of(value)
+    return json_float(value) if name in NOT_FINITE_FIELDS else finite_json(value)
 
 
 def trainer_result(values: Json, offset: int) -> RunTotals | None:
@@ -150,7 +149,7 @@ class JsonLines:
             yield result  # the object also contains the last step
         fields: dict[str, Any] = {}
         for key, (name, divisor) in self.fields.items():
-            number = _CONVERT.get(name, finite_json)(metrics.get(key))
+            number = _number(name, metrics.get(key))
             if number is not None:
                 fields.setdefault(name, number / divisor if divisor != 1 else number)
         if self.integrations:

@@ -47,13 +47,12 @@ from typing import Any
 
 from parsers.fields import COUNT, NUMBER, is_quoted
 from parsers.labels import LABELS, after_labels
-from parsers.records import Step
+from parsers.records import COUNT_FIELDS, NOT_FINITE_FIELDS, Step
 from parsers.scan.reader import NEVER, LogFormat
 
 _SUFFIXES = {"": 1.0, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_ANY_NUMBER = frozenset({"loss", "grad_norm"})
 _EARLIER = "earlier_steps"
-_COUNTS = frozenset({"consumed_samples", "consumed_tokens", _EARLIER})
+_COUNTS = COUNT_FIELDS | {_EARLIER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
             continue
         if name in _COUNTS and (printed["suffix"] or not value.is_integer()):
             continue
-        if math.isfinite(value) or name in _ANY_NUMBER:
+        if math.isfinite(value) or name in NOT_FINITE_FIELDS:
             found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
     earlier = found.pop(_EARLIER, None)
     step = begun["step"] or (None if earlier is None else earlier + 1)

@@ -53,7 +53,7 @@ LLAMA2_C = line_format(
     )
 )
 
-# An editor or a website may have removed the space at the end of a line. A number of so many
+# An editor or a website may have removed the space at the end of a line. A number of 14
 # digits is not torn, or torn only after all digits that matter.
 _SPACE_OR_ALL_DIGITS = r"(?= |(?<=[0-9.]{14})\s*$)"
 
