@@ -252,7 +252,12 @@ def setting_format(
 ARGUMENTS = setting_format(
     "argument dump", _arguments, b" ....", only=rb" {2}[A-Za-z_][^ ]{0,320} \.{3,} \S"
 )
-SHELL_ECHO = setting_format("shell echo", _echoes, b"+ ", only=rb"\+ [A-Z][A-Z0-9_]*=")
+SHELL_ECHO = setting_format(
+    "shell echo",
+    _echoes,
+    *sorted({f"+ {name[0]}".encode() for name in _VARIABLES}),
+    only=rf"\+ (?:{'|'.join(_VARIABLES)})=".encode(),
+)
 DEEPSPEED_CONFIG = setting_format(
     "DeepSpeed configuration",
     _json,
