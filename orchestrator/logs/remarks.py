@@ -27,9 +27,9 @@ _NO_CHECKPOINTING = "--no-activation-checkpointing"
 def time_remarks(summary: RunSummary) -> Iterator[str]:
     """Yield sentences about a run's step times.
 
-    They state which step reports are left out, that step times are computed from tokens/s, or why
-    the run has no step time. If a program has several engines, a sentence states the speed that the
-    engines' own timers report.
+    They state which step reports are left out, where the step times come from if no report contains
+    them, or why the run has no step time. If a program has several engines, a sentence states the
+    speed that the engines' own timers report.
     """
     if not summary.steady:
         yield (
@@ -38,6 +38,8 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
         )
     if summary.step_times_from == "tokens_per_second":
         yield "step times are computed: the tokens of a step divided by the tokens/s"
+    if summary.step_seconds.mean is not None and not summary.step_seconds.n:
+        yield "the step time is the mean of the whole run, with the warm-up"
     if summary.step_seconds.mean is None and (reason := _no_step_time(summary)) is not None:
         yield reason
     if summary.engine_samples_per_second is not None:

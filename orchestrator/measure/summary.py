@@ -22,8 +22,8 @@ class Summary:
         skipped update.
     step_seconds_mean, step_seconds_median, step_seconds_spread: mean, median and sample standard
         deviation of the step times in the averaged reports. If no report contains a time, the mean
-        is computed from the samples per second that the program prints for the whole run. This mean
-        includes the warm-up.
+        is computed from numbers that the program prints for the whole run: the samples per second,
+        or the seconds and the iterations. This mean includes the warm-up.
     tflops_per_gpu: 10**12 hardware FLOPs per second and GPU, computed from the median step time, or
         from the mean without a median.
     model_tflops_per_gpu: 10**12 model FLOPs per second and GPU, computed from the same step time.

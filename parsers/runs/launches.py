@@ -64,6 +64,8 @@ _SIGNS = (
     (b"[runner.py:", LaunchKind.ONCE, r"\[runner\.py:[0-9]+:main\] cmd = "),
     # Actor: 118.68 M                                         ColossalAI Chat's benchmark
     (b"Actor: ", LaunchKind.ONCE, r"(?<!\w)Actor: [0-9.]+ [KMB](?!\w)"),
+    # step:0/3350 val_loss:10.82584 train_time:0.000s step_avg:nanms           modded-nanogpt
+    (b" val_loss:", LaunchKind.ONCE, r"(?<!\w)step:0/[0-9]+ val_loss:[0-9]"),
     # torchrun and torch.distributed.launch, where the variable is not set
     (b"Setting OMP_NUM_THREADS", LaunchKind.LAUNCHER, r"Setting OMP_NUM_THREADS environment v"),
     # submitit, once per task; again if the job was requeued
@@ -75,6 +77,7 @@ _SIGNS = (
     (b"Training starts at step ", LaunchKind.START, r"Training starts at step [0-9]+"),
     (b"using world size: ", LaunchKind.SET_UP, r"using world size: [0-9]+"),
     (b"DeepSpeed info: version=", LaunchKind.SET_UP, r"DeepSpeed info: version=\S"),
+    (b'"init_start"', LaunchKind.SET_UP, r':::MLLOG \{.*"key": "init_start"'),
     (b"Initializing torch distributed", LaunchKind.SET_UP, r"Initializing torch distributed w"),
     (
         b"successfully loaded checkpoint",

@@ -466,9 +466,6 @@ SIGNS = (
 )
 
 # Information of NCCL, and a command that `set -x` prints
-COMMON_ANCHORS = {b" val_loss:": re.compile(rb"\bstep:([0-9]+)/\1 val_loss:")}
-"""For anchors on many lines of a training, patterns of the lines that may have their signs."""
-
 NO_SIGN = re.compile(r"\bNCCL INFO\b|^\++ ")
 
 # What a traceback shows by its exception, from the first pattern that matches it.

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import cast
 
 from parsers.formats.table import ALL_FORMATS
-from parsers.runs.outcome_signs import COMMON_ANCHORS
 from parsers.runs.run import LogRun
 from parsers.runs.splitting import MARKS, RunSplitter
 from parsers.scan.candidates import Pass
@@ -109,7 +108,6 @@ def _read(
             path=source.name,
             formats=formats,
             more_anchors=MARKS,
-            more_only=COMMON_ANCHORS,
             bounds=bounds,
             begin=start,
             count_lines=count_lines,
@@ -120,7 +118,7 @@ def _read(
                 splitter.read(line)
         end = shared.position
     else:
-        reader = LineReader(formats, more_anchors=MARKS, more_only=COMMON_ANCHORS)
+        reader = LineReader(formats, more_anchors=MARKS)
         lines = Pass(
             source,
             reader.wanted,

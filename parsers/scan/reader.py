@@ -52,7 +52,9 @@ class LogFormat:
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
         records. It never raises: a malformed line is not a record.
     only: needed if the anchors are common words: a pattern that each line of this format matches,
-        too. To test a line with this pattern takes a tenth of the time of parsing the line.
+        too. To test a line with this pattern takes a tenth of the time of parsing the line. If one
+        of the anchors is also the anchor of a sign, e.g. of an outcome, the lines of the sign must
+        match the pattern as well.
     following: how many further lines belong to a line with an anchor; `parse` receives them too,
         joined by newlines, if they are within the next 64 KiB of the log.
     report: a pattern for lines that should contain a record. Such lines are counted if they could
@@ -135,20 +137,18 @@ class LineReader:
         formats: Sequence[AnyFormat],
         more_anchors: Mapping[bytes, int] | None = None,
         headers: Mapping[str, str] | None = None,
-        more_only: Mapping[bytes, re.Pattern[bytes]] | None = None,
     ) -> None:
         """Prepare to read some formats.
 
         more_anchors: further anchors to search for, each with the number of following lines that
-        belong to it. Lines with these anchors are returned, too. more_only: for some of these
-        anchors, a pattern, as in `LogFormat.only`. headers: for tables whose header is before the
-        part of the log to be read: the text of the header, by the table's name.
+        belong to it. Lines with these anchors are returned, too. headers: for tables whose header
+        is before the part of the log to be read: the text of the header, by the table's name.
         """
         self._log_formats = [
             log_format for log_format in formats if isinstance(log_format, LogFormat)
         ]
         self._tables = [table for table in formats if isinstance(table, TableFormat)]
-        self._more_anchors, self._more_only = dict(more_anchors or {}), dict(more_only or {})
+        self._more_anchors = dict(more_anchors or {})
         self._open: dict[str, _OpenTable] = {}
         self._columns: dict[str, ReadColumns] = {}
         self._known: dict[tuple[bytes, ...], tuple[list[LogFormat], list[TableFormat]]] = {}
@@ -255,19 +255,17 @@ class LineReader:
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
         """Return patterns by anchor; an anchor counts only on lines that match its pattern.
 
-        The pattern is `only` of the anchor's format, or is in `more_only`. Anchors without such a
-        pattern, and anchors that several formats use, are left out.
+        The pattern is `only` of the anchor's format. Anchors without such a pattern, and anchors
+        that several formats use, are left out.
         """
         users = Counter(anchor for log_format in self._log_formats for anchor in log_format.anchors)
-        users.update(self._more_anchors.keys())
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
-        patterns = self._more_only | {
+        return {
             anchor: log_format.only
             for log_format in self._log_formats
             for anchor in log_format.anchors
-            if log_format.only is not None
+            if log_format.only is not None and users[anchor] == 1
         }
-        return {anchor: pattern for anchor, pattern in patterns.items() if users[anchor] == 1}
 
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]

@@ -6,12 +6,11 @@ table changes the anchors to search for. From such a line on, the calling proces
 of the file alone.
 """
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import current_process, get_context
 from multiprocessing.context import BaseContext
@@ -63,7 +62,7 @@ class _Part(NamedTuple):
 class SharedFile:
     """A file, and how to read it.
 
-    path: the path of the file. formats, more_anchors, more_only: as in `LineReader`.
+    path: the path of the file. formats, more_anchors: as in `LineReader`.
     bounds, begin, count_lines: as in `Pass`.
     """
 
@@ -71,13 +70,12 @@ class SharedFile:
     formats: Sequence[AnyFormat]
     more_anchors: Mapping[bytes, int]
     bounds: Bounds
-    more_only: Mapping[bytes, re.Pattern[bytes]] = field(default_factory=dict)
     begin: int = 0
     count_lines: bool = False
 
     def reader(self) -> LineReader:
         """Return a new reader of lines, which has read nothing yet."""
-        return LineReader(self.formats, self.more_anchors, more_only=self.more_only)
+        return LineReader(self.formats, self.more_anchors)
 
 
 class PartReader:

@@ -115,17 +115,19 @@ class RunReports:
         """Return the statistics of the step times that the run's numbers use.
 
         If no report has a step time, all statistics except the mean are absent. The mean is then
-        that of the whole run, warm-up included: `batch` divided by the samples per second in
-        `totals`.
+        that of the whole run, warm-up included, from `totals`: `batch` divided by the samples per
+        second, or the seconds divided by the iterations.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
-        rates = (
-            total.samples_per_second
-            for total in totals
-            if total.phase is None and not total.per_gpu
+        whole = [total for total in totals if total.phase is None and not total.per_gpu]
+        rate = next(filter(None, (total.samples_per_second for total in whole)), None)
+        means = (
+            total.train_seconds / total.iterations
+            for total in whole
+            if total.train_seconds and total.iterations
         )
-        return StepSeconds(mean=step_seconds(None, batch, next(filter(None, rates), None)))
+        return StepSeconds(mean=step_seconds(None, batch, rate) or next(means, None))
 
 
 def run_reports(

@@ -10,7 +10,7 @@ from typing import Any
 
 from printed import Printed, count, loss, number, prints
 
-from parsers.records import Step, Usage, UsageSource
+from parsers.records import RunTotals, Step, Usage, UsageSource
 
 Template = Callable[[dict[str, str]], str]
 
@@ -703,6 +703,16 @@ def nanochat_peak(random: Random) -> Printed:
                 offset=0,
             ),
         ),
+    )
+
+
+@prints("modded-nanogpt, result")
+def modded_nanogpt_result(random: Random) -> Printed:
+    """Print modded-nanogpt's validation at the last step, with the time in seconds."""
+    steps, seconds = count(random), number(random, ".3f")
+    return Printed(
+        f"step:{steps}/{steps} val_loss:3.27839 train_time:{seconds}s step_avg:147.03ms",
+        (RunTotals(iterations=steps, train_seconds=float(seconds), offset=0),),
     )
 
 

@@ -66,8 +66,8 @@ ARGUMENTS = {
 }
 ECHOES = {
     "BigScience's script": ("+ NHIDDEN=6144", [("hidden_size", "6144")]),
-    "a name of its own": ("+ MSIZE=18", [("MSIZE", "18")]),
-    "quotes": ("+ OUTPUT_ARGS=' --log-interval 10 '", [("OUTPUT_ARGS", "--log-interval 10")]),
+    "quotes": ("+ NNODES=' 4 '", [("nodes", "4")]),
+    "another variable": ("+ NNODES_MAX=18", []),
     "a screen cleared": ("\x1b[H\x1b[2J\x1b[3J+ PP_CHUNKS=4", [("num_microbatches", "4")]),
     "nothing": ("+ IFS=' '", []),
     "of a subshell": ("++ NNODES=4", []),

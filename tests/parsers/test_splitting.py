@@ -221,6 +221,38 @@ def test_each_run_has_its_own_settings_and_outcome() -> None:
     assert len(second_run.totals) == 1
 
 
+def validations(of: int, *steps: int) -> str:
+    """Return the lines of modded-nanogpt about its validations at these steps."""
+    return "".join(
+        f"step:{step}/{of} val_loss:3.27839 train_time:{step * 0.147:.3f}s step_avg:147.03ms\n"
+        for step in steps
+    )
+
+
+def test_trainings_that_print_only_validations_are_distinguished() -> None:
+    """Each training that begins with a validation at step 0 is a run, with its own result."""
+    cut = validations(3350, 0, 125)
+    first, second, third = runs_of(validations(200, 0, 125, 200) * 2 + cut)
+    for run in (first, second):
+        assert run.outcome is not None
+        assert run.outcome.kind is COMPLETED
+        [totals] = run.totals
+        assert (totals.iterations, totals.train_seconds) == (200, 29.4)
+    assert third.outcome is not None
+    assert (third.outcome.kind, third.totals) == (TRUNCATED, [])
+
+
+def test_ranks_of_mlperf_that_start_are_one_truncated_run() -> None:
+    """The log of a training by MLPerf's rules that ends before the first report is truncated."""
+    start = (
+        ' 0: :::MLLOG {"namespace": "", "time_ms": 1746053935321, "event_type": "POINT_IN_TIME",'
+        ' "key": "init_start", "value": null, "metadata": {"file": "/x/train.py", "lineno": 60}}\n'
+    )
+    [run] = runs_of("noise\n" + start * 8 + "noise\n")
+    assert run.outcome is not None
+    assert (run.outcome.kind, run.steps) == (TRUNCATED, [])
+
+
 def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
     """Variables that `set -x` prints between two launches belong to the second launch."""
     echo = "+ MICRO_BATCH_SIZE={}\n"

@@ -292,6 +292,15 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
     assert run_summary.peak_memory_mib == 2048
 
 
+def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> None:
+    """If no report has a step time, the mean is the time of the training by its iterations."""
+    result = "step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms\n"
+    seconds = summary(log, result).step_seconds
+    assert (seconds.n, seconds.mean, seconds.median) == (0, 492.485 / 3350, None)
+    nothing = summary(log, "step:0/0 val_loss:3.2 train_time:4.5s step_avg:nanms\n")
+    assert nothing.step_seconds.mean is None
+
+
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
     """If a program reports only running means, e.g. DeepSpeed up to 0.6, the last one is used."""
     words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "

@@ -23,7 +23,9 @@
   that the program does not know.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
-  report a validation.
+  report a validation. The last of these, at the last step, has the time of the whole training.
+  The programs of track 3 print no other lines:
+    step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms
 """
 
 import re
@@ -39,8 +41,8 @@ from parsers.formats.declared.declaration import (
     Field,
     line_format,
 )
-from parsers.records import Usage, UsageSource
-from parsers.scan.reader import LogFormat
+from parsers.records import RunTotals, Usage, UsageSource
+from parsers.scan.reader import NEVER, LogFormat
 
 NANOGPT = line_format(
     Declaration(
@@ -141,6 +143,31 @@ MODDED_NANOGPT = line_format(
         whole=r" step_avg:(?:[0-9]+\.[0-9]{2}|nan)ms",
         never=r" val_loss:",
     )
+)
+
+_RESULT = re.compile(
+    rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
+    r" train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s) step_avg:"
+)
+
+
+def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
+    for match in matches(_RESULT, line):
+        divisor = 1000 if match["unit"] == "ms" else 1
+        yield RunTotals(
+            iterations=int(match["steps"]),
+            train_seconds=float(match["time"]) / divisor,
+            offset=offset,
+        )
+
+
+MODDED_NANOGPT_RESULT = LogFormat(
+    name="modded-nanogpt, result",
+    anchors=(b" val_loss:",),
+    # the result, and the first line of a training, which is a launch sign
+    only=re.compile(rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|[\r\x1b]"),
+    parse=_parse_result,
+    report=NEVER,
 )
 
 # peak memory consumption: 30908 MiB                                                of 2024

@@ -571,6 +571,15 @@ def test_a_step_time_from_the_final_result_needs_no_reason(folder: Path) -> None
     assert "no speed" not in errors
 
 
+def test_a_mean_of_the_whole_run_is_marked(folder: Path) -> None:
+    """A line below the table states that the step time is a mean with the warm-up."""
+    line = "step:{0}/250 val_loss:3.27839 train_time:{1}s step_avg:147.03ms\n"
+    Path("run.log").write_text(line.format(0, "0.000") + line.format(250, "36.750"))
+    assert figures("run.log")["step_seconds"]["mean"] == 0.147
+    sentence = "the step time is the mean of the whole run, with the warm-up"
+    assert sentence in parse("run.log").stderr
+
+
 def test_step_times_from_tokens_per_second_are_marked(folder: Path) -> None:
     """A line below the table states that step times are computed from tokens/s."""
     line = '{{"step": {}, "tps": 800.0, "tps_per_gpu": 100.0, "num_tokens_per_step": 1600}}\n'
