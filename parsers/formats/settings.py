@@ -70,11 +70,6 @@ def argument_name(name: str) -> str:
     return _ARGUMENTS.get(name, name)
 
 
-def variable_name(name: str) -> str:
-    """Return teralog's name for a script's variable; if teralog has none, the variable's name."""
-    return _VARIABLES.get(name, name)
-
-
 #   micro_batch_size ................................ 1                             Megatron
 #   train_batch_size ................ 128.........................updated           gpt-neox
 # [2021-05-27 19:49:22,949] [INFO] [config.py:904:print]   train_batch_size ............. 1024
@@ -99,14 +94,14 @@ def _arguments(offset: int, line: str) -> Iterator[Setting]:
 
 
 # + MICRO_BATCH_SIZE=48
-_ECHO = r"\+ (?P<name>[A-Z][A-Z0-9_]*)=(?P<value>'[^']+'|[^\s']+)$"
+_ECHO_BEGINS = rf"\+ (?P<name>{'|'.join(_VARIABLES)})="
+_ECHO = rf"{_ECHO_BEGINS}(?P<value>'[^']+'|[^\s']+)$"
 
 
 def _echoes(offset: int, line: str) -> Iterator[Setting]:
-    if echo := after_labels(_ECHO).search(line.rstrip()):
-        name, value = variable_name(echo["name"]), echo["value"].strip("'").strip()
-        if value:
-            yield Setting(name=name, value=value, source="echo", offset=offset)
+    echo = after_labels(_ECHO).search(line.rstrip())
+    if echo and (value := echo["value"].strip("'").strip()):
+        yield Setting(name=_VARIABLES[echo["name"]], value=value, source="echo", offset=offset)
 
 
 # In DeepSpeed's dump, of JSON:     "train_batch_size": 2.048000e+03,
@@ -255,8 +250,9 @@ ARGUMENTS = setting_format(
 SHELL_ECHO = setting_format(
     "shell echo",
     _echoes,
+    # `+ ` alone is short, and on every line that a script prints with `set -x`
     *sorted({f"+ {name[0]}".encode() for name in _VARIABLES}),
-    only=rf"\+ (?:{'|'.join(_VARIABLES)})=".encode(),
+    only=_ECHO_BEGINS.encode(),
 )
 DEEPSPEED_CONFIG = setting_format(
     "DeepSpeed configuration",
