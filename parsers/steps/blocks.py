@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import chain, compress
-from operator import attrgetter, lt
+from itertools import chain, compress, count, repeat
+from operator import attrgetter, ge, le, lt, not_
 from typing import Any, overload
 
 from parsers.records import Record, Setting, Step, has_finite_loss
@@ -62,23 +62,17 @@ class StepBlock:
         In the last case, the report belongs to another run. If the run ends at no report, returns
         the number of reports.
         """
-        iterations = self.columns["iteration"]
-        totals = self.columns.get("iterations")
-        losses = self.columns.get("loss")
-        signs_of_nan = [self.column(name) for name in _SIGNS_OF_NAN]
-        before = -1
-        for at in range(begin, len(iterations)):
-            iteration = iterations[at]
-            if iteration <= before or (totals and iteration >= totals[at]):
-                return at
-            if losses:
-                sound = math.isfinite(losses[at])
-            else:
-                sound = has_finite_loss(None, *(column[at] for column in signs_of_nan))
-            if not sound:
-                return at
-            before = iteration
-        return len(iterations)
+        rest = self.part(begin, len(self)).columns
+        iterations = rest["iteration"]
+        ends = [map(le, iterations, (-1, *iterations))]
+        if totals := rest.get("iterations"):
+            ends.append(map(ge, iterations, totals))
+        if losses := rest.get("loss"):
+            ends.append(map(not_, map(math.isfinite, losses)))
+        elif not rest.keys().isdisjoint(_SIGNS_OF_NAN):
+            signs = (rest.get(name) or repeat(None) for name in _SIGNS_OF_NAN)
+            ends.append(map(not_, map(has_finite_loss, repeat(None), *signs)))
+        return min(next(compress(count(begin), may_end), len(self)) for may_end in ends)
 
     def column(self, name: str) -> Sequence[Any]:
         """Return the values of one field, one per report; None for reports without the field."""

@@ -76,6 +76,10 @@ class RunReports:
         """All reports, including those of the warm-up."""
         return [step for launch in self.launches for step in launch.steps.steps()]
 
+    def has(self, name: str) -> bool:
+        """Return whether a report has the field `name`; the field may be of the warm-up."""
+        return any(name in launch.steps.columns for launch in self.launches)
+
     @property
     def seconds(self) -> list[float]:
         """The step times of the reports that the run's numbers use."""
@@ -206,17 +210,23 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> tuple[Sequence[float |
 
     batch: the global batch size, for reports that do not contain it.
     """
-    reported, per_second = steps.column("step_seconds"), steps.column("samples_per_second")
-    sizes = (size or batch for size in steps.column("global_batch_size"))
-    times: Sequence[float | None] = [*map(step_seconds, reported, sizes, per_second)]
-    if _any_known(times):
-        return times, "step_seconds" if _any_known(reported) else "samples_per_second"
-    per_second = steps.column("tokens_per_second")
-    times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
-    if _any_known(times):
-        return times, "tokens_per_second"
-    times = _between(steps.column("iteration"), steps.column("train_seconds"))
-    return times, "train_seconds" if _any_known(times) else None
+    times: Sequence[float | None]
+    if not steps.columns.keys().isdisjoint(("step_seconds", "samples_per_second")):
+        reported, per_second = steps.column("step_seconds"), steps.column("samples_per_second")
+        sizes = (size or batch for size in steps.column("global_batch_size"))
+        times = [*map(step_seconds, reported, sizes, per_second)]
+        if _any_known(times):
+            return times, "step_seconds" if _any_known(reported) else "samples_per_second"
+    if "tokens_per_second" in steps.columns:
+        per_second = steps.column("tokens_per_second")
+        times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
+        if _any_known(times):
+            return times, "tokens_per_second"
+    if "train_seconds" in steps.columns:
+        times = _between(steps.columns["iteration"], steps.columns["train_seconds"])
+        if _any_known(times):
+            return times, "train_seconds"
+    return [None] * len(steps), None
 
 
 def _any_known(values: Iterable[float | None]) -> bool:

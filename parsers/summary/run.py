@@ -256,6 +256,8 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
     If no report has a step time, returns the harmonic mean, which is correct if each report covers
     the same work. Returns None if no report has a usable rate.
     """
+    if not reports.has(name):
+        return None
     rates = list(reports.column(name))
     timed = [
         (rate, seconds)
