@@ -78,7 +78,8 @@ class Reported:
     def _known(self) -> dict[int, Step]:
         for part in self._later:
             steps = (part,) if isinstance(part, Step) else part.steps()
-            self._by_iteration.update((step.iteration, step) for step in steps)
+            for step in steps:  # the first report about an iteration counts, as in `_rising`
+                self._by_iteration.setdefault(step.iteration, step)
         self._later.clear()
         return self._by_iteration
 

@@ -1,7 +1,7 @@
 """Find the lines of a log that contain an anchor, in one pass over its bytes."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from parsers.scan.anchors import AnchoredLine
@@ -174,21 +174,18 @@ class Pass:
     def _steps(
         self, window: Window, block: StepBlock, lines: Sequence[AnchoredLine]
     ) -> Iterator[tuple[_Several | None, AnchoredLine]]:
-        """Split a block of steps before each step that may end a launch, and yield the pieces.
+        """Split a block of steps where a launch may begin or end, and yield the pieces.
 
-        Each piece is yielded with its first line. If a piece has too few steps, its lines
-        are read by `_batch` instead.
+        Each piece is yielded with its first line. The line of a step at which a launch may end
+        is read by `_batch` instead.
         """
-        begin = 0
-        while begin < len(block):
-            end = max(block.going_on(begin), begin + 1)
-            if end - begin < _FEWEST_AT_ONCE:
-                at = begin
-                while at < end:
-                    at += yield from self._batch(window, lines[at:end])
+        ends = {*block.possible_ends}
+        cuts = {0, *block.falls, *ends, *(at + 1 for at in ends), len(block)}
+        for begin, end in pairwise(sorted(cuts)):
+            if begin in ends:
+                yield from self._batch(window, lines[begin:end])
             else:
                 yield {"steps": block.part(begin, end)}, lines[begin]
-            begin = end
 
     def _batch(
         self, window: Window, lines: Sequence[AnchoredLine]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, compress, count, repeat
-from operator import attrgetter, ge, le, lt, not_
+from operator import attrgetter, ge, not_
 from typing import Any, overload
 
 from parsers.records import Record, Setting, Step, has_finite_loss
@@ -49,30 +49,28 @@ class StepBlock:
         return int(self.columns["offset"][0])
 
     @property
-    def rises(self) -> bool:
-        """Whether each report has a higher iteration than the report before."""
-        iterations = self.columns["iteration"]
-        return all(map(lt, iterations, iterations[1:]))
+    def falls(self) -> list[int]:
+        """The indices of reports whose iteration is not higher than that of the report before.
 
-    def going_on(self, begin: int) -> int:
-        """Return the index of the first report, from `begin` on, at which the run may end.
-
-        The run may end at a report in three cases: its loss is nan or inf, its iteration is the
-        last one that the run plans, or its iteration is not higher than that of the report before.
-        In the last case, the report belongs to another run. If the run ends at no report, returns
-        the number of reports.
+        Such a report is from another run, or a copy of an earlier report.
         """
-        rest = self.part(begin, len(self)).columns
-        iterations = rest["iteration"]
-        ends = [map(le, iterations, (-1, *iterations))]
-        if totals := rest.get("iterations"):
-            ends.append(map(ge, iterations, totals))
-        if losses := rest.get("loss"):
-            ends.append(map(not_, map(math.isfinite, losses)))
-        elif not rest.keys().isdisjoint(_SIGNS_OF_NAN):
-            signs = (rest.get(name) or repeat(None) for name in _SIGNS_OF_NAN)
-            ends.append(map(not_, map(has_finite_loss, repeat(None), *signs)))
-        return min(next(compress(count(begin), may_end), len(self)) for may_end in ends)
+        iterations = self.columns["iteration"]
+        return [*compress(count(1), map(ge, iterations, iterations[1:]))]
+
+    @property
+    def possible_ends(self) -> list[int]:
+        """The indices of reports at which the run may end, in any order.
+
+        These are reports whose loss is nan or inf, and reports about the last planned iteration.
+        """
+        iterations, totals = self.columns["iteration"], self.columns.get("iterations")
+        ends = [*compress(count(), map(ge, iterations, totals))] if totals else []
+        if losses := self.columns.get("loss"):
+            ends += compress(count(), map(not_, map(math.isfinite, losses)))
+        elif not self.columns.keys().isdisjoint(_SIGNS_OF_NAN):
+            signs = map(self.column, _SIGNS_OF_NAN)
+            ends += compress(count(), map(not_, map(has_finite_loss, repeat(None), *signs)))
+        return ends
 
     def column(self, name: str) -> Sequence[Any]:
         """Return the values of one field, one per report; None for reports without the field."""

@@ -49,10 +49,10 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     records = stored_records(records)
     interval = [setting for setting in records.settings if setting.name == "log_interval"]
     means = step_means([*_whole_iterations(records.reports), *interval], resumed_from)
-    if means.rises:
+    if not means.falls:
         return means
     unlike = _without_copies(means)
-    if unlike.rises:
+    if not unlike.falls:
         return unlike
     reports: dict[int, list[Step]] = {}
     for step in unlike.steps():

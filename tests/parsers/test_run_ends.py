@@ -205,7 +205,8 @@ def test_a_report_that_a_script_quotes_does_not_count(before: str) -> None:
     """A report does not count in a script's comment, or in a command that `set -x` prints."""
     real = megatron(10, 20, 30)
     quoted = before + megatron(5, loss=9.0)
-    for log in (quoted + real, real + quoted):
+    rising = "".join(before + megatron(at, loss=9.0) for at in range(40, 46))
+    for log in (quoted + real, real + quoted, real + rising):
         (run,) = runs_of(log)
         assert [step.iteration for step in run.steps] == [10, 20, 30]
         assert run.not_understood == ()

@@ -289,7 +289,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
     """Lines of a declared format are read together if their iteration numbers rise."""
     printed = {}
-    for seed in range(400):
+    for seed in range(60):
         report = PRINTERS[name][0](Random(seed))
         (step,) = [record for record in report.records if isinstance(record, Step)]
         if math.isfinite(step.loss or 0) and step.iteration < (step.iterations or math.inf):

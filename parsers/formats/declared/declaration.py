@@ -256,7 +256,9 @@ def _spread_interval(values: dict[str, Any]) -> None:
 
 def _pattern(field: Field) -> re.Pattern[str]:
     number = NUMBER.format(name="value")
-    return re.compile(rf"(?:{field.before}){number}(?P<suffix>[KMBT](?![\w/]))?(?:{field.after})")
+    suffix = r"(?P<suffix>[KMBT](?![\w/]))?"
+    # `$` is the end of any line, because `_is_all` searches many lines.
+    return re.compile(rf"(?:{field.before}){number}{suffix}(?:{field.after})", re.MULTILINE)
 
 
 def _value(field: Field, match: re.Match[str]) -> float | int | None:

@@ -140,7 +140,8 @@ def _parse_lines(
     offsets: for each line of `text`, the byte of the log at which it starts. Returns None
     if the lines must be parsed one by one.
     """
-    columns = layouts.read_lines(text, len(offsets))
+    # A line with `+ ` may be a command that `set -x` printed.
+    columns = None if "+ " in text else layouts.read_lines(text, len(offsets))
     if not columns:
         return None
     if dialect.log_interval is not None:
