@@ -151,23 +151,37 @@ class LinePatterns:
         text: str,
         count: int,
         make: Callable[[str], LinePattern | None],
-        is_all: Callable[[Container[str], str], bool] = lambda names, text: True,
+        other_field: Callable[[Container[str], str], int] = lambda names, text: len(text),
     ) -> dict[str, Sequence[Any]] | None:
         """Read the first lines of `text` with one pattern; return their columns.
 
         Returns None if no pattern reads the first line.
         count: how many lines `text` has.
         make: takes a line, and returns a pattern that matches it, or None.
-        is_all: takes the names of the columns that a pattern has read, and `text`. Returns whether
-        each field in `text` has a column. If it returns False, the columns are not used.
+        other_field: takes the names of the columns that a pattern reads, and `text`. Returns where
+        the first field without a column begins, or the length of `text`. This field's line is not
+        read.
         """
         for pattern in self._patterns.values():
-            if (columns := pattern.columns(text, count)) and is_all(columns, text):
+            if columns := _columns(pattern, text, count, other_field):
                 return columns
         line = text[: text.index("\n")]
         if (made := make(line)) is None:
             return None
         latest = [*self._patterns.items()][1 - _MOST_PATTERNS :]
         self._patterns = dict([*latest, (line, made)])
-        columns = made.columns(text, count)
-        return columns if columns and is_all(columns, text) else None
+        return _columns(made, text, count, other_field)
+
+
+def _columns(
+    pattern: LinePattern,
+    text: str,
+    count: int,
+    other_field: Callable[[Container[str], str], int],
+) -> dict[str, Sequence[Any]] | None:
+    """Read the first lines of `text`, as `LinePatterns.columns` does, with the given pattern."""
+    place = other_field(pattern.names, text)
+    if place < len(text):
+        text = text[: text.rfind("\n", 0, place) + 1]
+        count = text.count("\n")
+    return pattern.columns(text, count) if text else None

@@ -121,7 +121,9 @@ class Declaration:
         # A line that contains an anchor twice may have two reports.
         if any(text.count(anchor.decode()) > len(offsets) for anchor in self.anchors):
             return None
-        columns = self.line_patterns.columns(text, len(offsets), self._pattern_for, self._is_all)
+        columns = self.line_patterns.columns(
+            text, len(offsets), self._pattern_for, self._other_field
+        )
         if columns is None:
             return None
         count = len(next(iter(columns.values())))
@@ -133,11 +135,15 @@ class Declaration:
             columns["log_interval"] = [self.log_interval] * count
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
-    def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether `names` contains every declared field that occurs in `text`."""
-        return not any(
-            field.name not in names and pattern.search(text) for field, pattern in self._patterns
+    def _other_field(self, names: Container[str], text: str) -> int:
+        """Return where in `text` the first declared field is that is not in `names`.
+
+        If there is none, returns the length of `text`.
+        """
+        found = (
+            pattern.search(text) for field, pattern in self._patterns if field.name not in names
         )
+        return min((match.start() for match in found if match), default=len(text))
 
     def _pattern_for(self, line: str) -> LinePattern | None:
         """Return a pattern for lines that differ from this line only in their numbers.
@@ -161,7 +167,10 @@ class Declaration:
             return None
         read: dict[str, ReadField] = {}
         for declared_field, pattern in self._patterns:
-            if declared_field.name in read or not (match := pattern.search(line, begun.start())):
+            match = pattern.search(line, begun.start())
+            if match is None and declared_field.needed:
+                return None
+            if match is None or declared_field.name in read:
                 continue
             suffix = match["suffix"] or ""
             end = match.end("suffix" if suffix else "value")
@@ -257,7 +266,7 @@ def _spread_interval(values: dict[str, Any]) -> None:
 def _pattern(field: Field) -> re.Pattern[str]:
     number = NUMBER.format(name="value")
     suffix = r"(?P<suffix>[KMBT](?![\w/]))?"
-    # `$` is the end of any line, because `_is_all` searches many lines.
+    # `$` is the end of any line, because `_other_field` searches many lines.
     return re.compile(rf"(?:{field.before}){number}{suffix}(?:{field.after})", re.MULTILINE)
 
 
