@@ -14,7 +14,12 @@ from parsers.formats.declared.fine_tuners import (
 from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, FMS_FSDP, OLMO_CORE
-from parsers.formats.declared.mlperf import MLPERF, MLPERF_INTERVALS, MLPERF_THROUGHPUT
+from parsers.formats.declared.mlperf import (
+    MLPERF,
+    MLPERF_INTERVALS,
+    MLPERF_RUN_TIME,
+    MLPERF_THROUGHPUT,
+)
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
@@ -172,6 +177,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     TRAINER_STATE,
     TRAINER_RESULT,
     MLPERF_THROUGHPUT,
+    MLPERF_RUN_TIME,
     *DECLARED,
     *_CONFIGURATION,
 )

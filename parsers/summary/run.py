@@ -50,10 +50,11 @@ class RunSummary:
         update.
     steady: False if the step times never settled.
     step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
-        run, if the program reports its samples per second.
+        run, from the program's numbers about it.
     step_times_from: the field of the step reports from which the step times are computed, e.g.
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
+    train_seconds: how long the whole training took, as the log states it.
     memory_reports: how many memory reports the training programs printed.
     loss_reports: how many reports contain a loss, but not the number of their iteration.
     peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
@@ -91,6 +92,7 @@ class RunSummary:
     steady: bool
     step_seconds: StepSeconds
     step_times_from: str | None
+    train_seconds: float | None
     samples_per_second: float | None
     tokens_per_second: float | None
     tokens_per_second_per_gpu: float | None
@@ -176,6 +178,7 @@ def summarise(
         steady=reports.steady,
         step_seconds=statistics,
         step_times_from=reports.times_from,
+        train_seconds=_total(run, "train_seconds"),
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))

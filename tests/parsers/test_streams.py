@@ -156,6 +156,29 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
     assert not run_of(MLLOG.format('"throughput": 24.5', '"step": 12288')).steps
 
 
+RUN = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": null, "metadata": {{}}}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ([(1759673324706, "run_start"), (1759673924723, "run_stop")], [600.017]),
+        ([(1000, "run_start"), (2000, "run_start"), (4500, "run_stop")], [2.5]),
+        ([(2000, "run_start"), (1000, "run_stop")], []),
+        ([(2000, "run_start")], []),
+        ([(2000, "run_stop")], []),
+        ([("null", "run_start"), (2000, "run_stop")], []),
+        ([(1000, "init_start"), (2000, "run_stop")], []),
+    ],
+)
+def test_the_time_of_a_run_by_mlperf_s_rules_is_that_between_two_events(
+    lines: list[tuple[object, str]], seconds: list[float]
+) -> None:
+    """The time of the training is that from the last `run_start` to `run_stop`."""
+    run = run_of(*(RUN.format(time, key) for time, key in lines))
+    assert [total.train_seconds for total in run.totals] == seconds
+
+
 def test_a_rounded_count_of_tokens_is_absent() -> None:
     """OLMo-core may round a count of tokens to billions, and a torn line may lack the letter B."""
     head = f"{LOGGER} [step=3/9,epoch=1]\n    throughput/total tokens="

@@ -15,13 +15,14 @@ numbers these lines from 1, and ignores them if other lines of the launch have i
 
 A `throughput` is in samples per second (since v4.0) or in tokens per second. The line does not show
 which, but the global batch does: see `_throughputs`. A `throughput` next to a step time is not
-read. A line with the key `run_stop` contains how the run ended.
+read. A line with the key `run_stop` contains how the run ended. The time from `run_start` to it is
+the result of the benchmark.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from parsers.fields import finite_json, json_float, line_parts, parse_json
 from parsers.formats.declared.json_lines import count_of
@@ -46,8 +47,17 @@ _BATCHES_PER_SECOND = 70
 Json = Mapping[str, Any]
 
 
+class _Event(NamedTuple):
+    """The content of one line: its key, value and metadata, and its time in milliseconds."""
+
+    key: object
+    value: object
+    metadata: Json
+    time: float | None
+
+
 def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
-    for key, value, metadata in _events(line):
+    for key, value, metadata, _ in _events(line):
         if key == "tracked_stats" and isinstance(value, dict):
             iteration = finite_json(metadata.get("step"))
             if iteration is not None and iteration >= 0 and not _is_interval(value, metadata):
@@ -58,18 +68,23 @@ def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
 
 
 def _parse_interval(offset: int, line: str) -> Iterator[Step]:
-    for key, value, metadata in _events(line):
+    for key, value, metadata, _ in _events(line):
         if key == "tracked_stats" and isinstance(value, dict) and _is_interval(value, metadata):
             yield from _step(offset, 1, value)
 
 
-@lru_cache(maxsize=1)  # for the three formats, one after the other
-def _events(line: str) -> Sequence[tuple[object, object, Json]]:
-    """Return the key, the value and the metadata of each event on a line."""
+@lru_cache(maxsize=1)  # for the four formats, one after the other
+def _events(line: str) -> Sequence[_Event]:
+    """Return the events on a line."""
     texts = (part.partition(_MARK)[2] for part in line_parts(line))
     events = [event for event in map(parse_json, texts) if isinstance(event, dict)]
     return [
-        (event.get("key"), event.get("value"), metadata if isinstance(metadata, dict) else {})
+        _Event(
+            event.get("key"),
+            event.get("value"),
+            metadata if isinstance(metadata, dict) else {},
+            finite_json(event.get("time_ms")),
+        )
         for event in events
         for metadata in [event.get("metadata")]
     ]
@@ -93,13 +108,13 @@ def _step(offset: int, iteration: int, value: Json) -> Iterator[Step]:
 
 def _throughputs(header: str) -> ParseLine | None:
     """Return the function that reads throughputs, if `header` is the event of the global batch."""
-    sizes = (value for key, value, _ in _events(header) if key == "global_batch_size")
+    sizes = (event.value for event in _events(header) if event.key == "global_batch_size")
     batch = next(filter(None, map(count_of, sizes)), None)
     return None if batch is None else partial(_parse_throughput, batch)
 
 
 def _parse_throughput(batch: int, offset: int, line: str) -> Iterator[Step | RunTotals]:
-    for key, value, metadata in _events(line):
+    for key, value, metadata, _ in _events(line):
         if (
             key != "tracked_stats"
             or not isinstance(value, dict)
@@ -113,6 +128,19 @@ def _parse_throughput(batch: int, offset: int, line: str) -> Iterator[Step | Run
             yield Step(iteration=iteration, samples_per_second=rate, offset=offset)
         else:  # from the start of the run, with the time of validations
             yield RunTotals(tokens_per_second=rate, offset=offset)
+
+
+def _run_time(header: str) -> ParseLine | None:
+    """Return the function that reads the end of the run, if `header` is the event of its start."""
+    times = (event.time for event in _events(header) if event.key == "run_start")
+    start = next((time for time in times if time is not None), None)
+    return None if start is None else partial(_parse_run_stop, start)
+
+
+def _parse_run_stop(start: float, offset: int, line: str) -> Iterator[RunTotals]:
+    for event in _events(line):
+        if event.key == "run_stop" and event.time is not None and event.time > start:
+            yield RunTotals(train_seconds=(event.time - start) / 1000, offset=offset)
 
 
 MLPERF = LogFormat(
@@ -137,4 +165,10 @@ MLPERF_THROUGHPUT = TableFormat(
     header=b'"global_batch_size"',
     anchors=(b'"throughput"',),
     row=_throughputs,
+)
+MLPERF_RUN_TIME = TableFormat(
+    name="MLPerf, run time",
+    header=b'"run_start"',
+    anchors=(b'"run_stop"',),
+    row=_run_time,
 )
