@@ -299,6 +299,14 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
     assert (seconds.n, seconds.mean, seconds.median) == (0, 492.485 / 3350, None)
     nothing = summary(log, "step:0/0 val_loss:3.2 train_time:4.5s step_avg:nanms\n")
     assert nothing.step_seconds.mean is None
+    none = summary(log, "step:9/9 val_loss:3.2 train_time:4.5s step_avg:infms\n")
+    assert none.step_seconds.mean is None
+
+
+def test_the_time_since_a_resumption_belongs_to_the_steps_since_then(log: Path) -> None:
+    """The time of a training that continued at step 2500 is not divided by all 5000 steps."""
+    result = "step:5000/5000 val_loss:3.2750 train_time:500000ms step_avg:200.00ms\n"
+    assert summary(log, result).step_seconds.mean == 0.2
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:

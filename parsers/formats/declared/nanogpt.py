@@ -147,18 +147,18 @@ MODDED_NANOGPT = line_format(
 
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
-    r" train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s) step_avg:"
+    r" train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
+    r" step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms"
 )
 
 
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for match in matches(_RESULT, line):
-        divisor = 1000 if match["unit"] == "ms" else 1
-        yield RunTotals(
-            iterations=int(match["steps"]),
-            train_seconds=float(match["time"]) / divisor,
-            offset=offset,
-        )
+        seconds = float(match["time"]) / (1000 if match["unit"] == "ms" else 1)
+        mean = float(match["mean"]) / 1000
+        # fewer than all steps if the training was resumed, or if its first steps are not timed
+        if mean and (timed := round(seconds / mean)):
+            yield RunTotals(iterations=timed, train_seconds=seconds, offset=offset)
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
