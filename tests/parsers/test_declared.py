@@ -399,6 +399,11 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "step:3/9 train_loss:4.5 train_time:22.870s step_avg:nanms",
         {"iteration": 3, "iterations": 9, "train_seconds": 22.87, "loss": 4.5},
     ),
+    "modded-nanogpt with more fields": (
+        MODDED_NANOGPT,
+        "step:3/9 train_loss:4.5 train_aux_loss:0.1 lr_mul:1.0 train_time:229ms step_avg:76.33ms",
+        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+    ),
     "litgpt": (
         LITGPT,
         "Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)",
@@ -628,6 +633,10 @@ NOTHING = {
     "a validation of modded-nanogpt": (
         MODDED_NANOGPT,
         "step:125/3350 val_loss:4.66393 train_time:22.870s step_avg:182.95ms",
+    ),
+    "a validation of a program made from modded-nanogpt": (
+        MODDED_NANOGPT,
+        "step:125/3350 val_bpb:1.25 val_loss:4.6 train_time:2287ms step_avg:18.29ms",
     ),
     "the program of modded-nanogpt": (
         MODDED_NANOGPT,

@@ -299,6 +299,8 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
     assert (seconds.n, seconds.mean, seconds.median) == (0, 492.485 / 3350, None)
     nothing = summary(log, "step:0/0 val_loss:3.2 train_time:4.5s step_avg:nanms\n")
     assert nothing.step_seconds.mean is None
+    more = "step:9/9 val_loss:2.0 val_bpb:1.2 val_time:31ms train_time:900ms step_avg:100.00ms\n"
+    assert summary(log, more).step_seconds.mean == 0.1
     none = summary(log, "step:9/9 val_loss:3.2 train_time:4.5s step_avg:infms\n")
     assert none.step_seconds.mean is None
 

@@ -24,6 +24,7 @@
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
   report a validation. The last of these, at the last step, has the time of the whole training.
+  Programs made from it print more fields before the time, e.g. `val_bpb`.
   The programs of track 3 print no other lines:
     step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms
 """
@@ -134,20 +135,20 @@ MODDED_NANOGPT = line_format(
     Declaration(
         name="modded-nanogpt",
         anchors=(b" step_avg:",),
-        head=rf"(?<!\w)step:{ITERATION}/{ITERATIONS} (?:train_loss:\S+ )?train_time:[0-9]",
+        head=rf"(?<!\w)step:{ITERATION}/{ITERATIONS} (?:\w+:\S+ )*train_time:[0-9]",
         fields=(
             Field("loss", r" train_loss:", r"(?= )"),
             Field("train_seconds", r" train_time:", r"ms(?= )", scale=MILLISECONDS),
             Field("train_seconds", r" train_time:", r"s(?= )"),
         ),
         whole=r" step_avg:(?:[0-9]+\.[0-9]{2}|nan)ms",
-        never=r" val_loss:",
+        never=r" val_\w+:",
     )
 )
 
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
-    r" train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
+    r"(?: \w+:\S+)*? train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
     r" step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms"
 )
 
