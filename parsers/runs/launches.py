@@ -77,7 +77,8 @@ _SIGNS = (
     (b"Training starts at step ", LaunchKind.START, r"Training starts at step [0-9]+"),
     (b"using world size: ", LaunchKind.SET_UP, r"using world size: [0-9]+"),
     (b"DeepSpeed info: version=", LaunchKind.SET_UP, r"DeepSpeed info: version=\S"),
-    (b'"init_start"', LaunchKind.SET_UP, r':::MLLOG \{.*"key": "init_start"'),
+    # a training by MLPerf's rules, once per rank or node
+    (b'"init_start"', LaunchKind.START, r':::MLLOG \{.*"key": "init_start"'),
     (b"Initializing torch distributed", LaunchKind.SET_UP, r"Initializing torch distributed w"),
     (
         b"successfully loaded checkpoint",

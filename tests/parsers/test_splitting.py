@@ -253,6 +253,28 @@ def test_ranks_of_mlperf_that_start_are_one_truncated_run() -> None:
     assert (run.outcome.kind, run.steps) == (TRUNCATED, [])
 
 
+def test_trainings_of_mlperf_in_one_log_are_distinguished() -> None:
+    """Each training by MLPerf's rules is a run, with its own batch and its own end."""
+
+    def event(key: str, value: str = "null", step: int = 0) -> str:
+        rest = f'"value": {value}, "metadata": {{"lineno": 60, "step": {step}}}}}'
+        return f':::MLLOG {{"namespace": "", "time_ms": 17, "key": "{key}", {rest}\n'
+
+    def training(batch: int) -> str:
+        ranks = event("init_start") * 2
+        report = event("tracked_stats", '{"train_step_time": 0.5}', step=9)
+        return ranks + event("global_batch_size", str(batch)) + event("init_start") + report
+
+    killed = "Killed\n"
+    done = event("run_stop", "null").replace('"lineno": 60', '"status": "success"')
+    runs = runs_of(training(8) + done + training(16) + killed + event("init_start"))
+    assert [(len(run.steps), run.config["global_batch_size"]) for run in runs[:2]] == [
+        (1, "8"),
+        (1, "16"),
+    ]
+    assert [run.outcome and run.outcome.kind for run in runs] == [COMPLETED, KILLED, TRUNCATED]
+
+
 def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
     """Variables that `set -x` prints between two launches belong to the second launch."""
     echo = "+ MICRO_BATCH_SIZE={}\n"
