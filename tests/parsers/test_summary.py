@@ -306,9 +306,17 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
 
 
 def test_the_time_since_a_resumption_belongs_to_the_steps_since_then(log: Path) -> None:
-    """The time of a training that continued at step 2500 is not divided by all 5000 steps."""
+    """The time of a training that continued at step 2500 is not divided by all 5000 steps.
+
+    The mean step time on the line shows this, if it is the quotient of the time and the steps.
+    """
     result = "step:5000/5000 val_loss:3.2750 train_time:500000ms step_avg:200.00ms\n"
     assert summary(log, result).step_seconds.mean == 0.2
+    # the mean since the previous validation
+    result = "step:3350/3350 val_loss:3.27874 train_time:496.855s step_avg:146.79ms\n"
+    assert summary(log, result).step_seconds.mean == 496.855 / 3350
+    result = "step:3350/3350 val_loss:3.27874 train_time:496.855s step_avg:150.82ms\n"
+    assert summary(log, result).step_seconds.mean == 496.855 / 3350
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:

@@ -146,6 +146,7 @@ MODDED_NANOGPT = line_format(
     )
 )
 
+_MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
     r"(?: \w+:\S+)*? train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
@@ -156,10 +157,22 @@ _RESULT = re.compile(
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for match in matches(_RESULT, line):
         seconds = float(match["time"]) / (1000 if match["unit"] == "ms" else 1)
-        mean = float(match["mean"]) / 1000
-        # fewer than all steps if the training was resumed, or if its first steps are not timed
-        if mean and (timed := round(seconds / mean)):
-            yield RunTotals(iterations=timed, train_seconds=seconds, offset=offset)
+        steps = _timed_steps(int(match["steps"]), seconds, float(match["mean"]) / 1000)
+        yield RunTotals(iterations=steps, train_seconds=seconds, offset=offset)
+
+
+def _timed_steps(steps: int, seconds: float, mean: float) -> int | None:
+    """Return how many steps a training took `seconds` for; None if the mean is 0.
+
+    These are fewer than all `steps` if the training was resumed, or if its first steps are not
+    timed (2024). Then `mean` is the seconds divided by the timed steps, rounded to 0.01 ms. In
+    track 3, all steps are timed, and `mean` is that of the steps since the previous validation.
+    """
+    if not mean:
+        return None
+    timed = round(seconds / mean)
+    is_quotient = abs(timed * mean - seconds) <= timed * _MEAN_ROUNDED + _SECONDS_ROUNDED
+    return timed if 0 < timed < steps and is_quotient else steps
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
