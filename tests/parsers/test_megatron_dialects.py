@@ -115,6 +115,19 @@ LINES = {
             tokens_per_second_per_gpu=9640.7,
         ),
     ),
+    "OpenEuroLLM": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 13100.5 | mem usages: 0.8131 |"
+            " throughput per GPU (TFLOP/s/GPU): 57.6 |"
+            f" Tokens per second per GPU (Tok/s/GPU): 2645.8 | {COUNTS}"
+        ),
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            reported_tflops_per_gpu=57.6,
+            tokens_per_second_per_gpu=2645.8,
+        ),
+    ),
     "Swiss AI and Pai": (
         (
             " iteration 3/50 | consumed tokens: 1.258B | elapsed time per iteration (ms): 13100.5 |"

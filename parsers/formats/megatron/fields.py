@@ -183,6 +183,7 @@ MEGATRON_FIELDS = _spelt(
         "tokens per gpu per second (tgs)": ("tokens_per_second_per_gpu", measured),
         "tokens/sec/gpu": ("tokens_per_second_per_gpu", measured),  # Swiss AI, Pai
         "tokens-per-second-per-gpu": ("tokens_per_second_per_gpu", measured),  # BigCode
+        "Tokens per second per GPU (Tok/s/GPU)": ("tokens_per_second_per_gpu", measured),
         "TGS": ("tokens_per_second_per_gpu", measured),
         "throughput (token/sec/GPU)": ("tokens_per_second_per_gpu", measured),
         "flop throughput (TFLOP/sec/GPU)": ("reported_tflops_per_gpu", measured),
