@@ -11,7 +11,10 @@ _comparable = attrgetter(*(name for name in STEP_FIELDS if name != "offset"))
 
 
 class Reported:
-    """The step reports of one launch, in one format, that were read so far."""
+    """The step reports of one launch, in one format, that were read so far.
+
+    highest: the highest iteration that they report; -1 if there are none.
+    """
 
     def __init__(self) -> None:
         """Start without step reports."""
@@ -19,14 +22,14 @@ class Reported:
         self._later: list[Step | StepBlock] = []
         self._rising: list[Step | StepBlock] = []
         self._joined: StepBlock | None = None
-        self._highest = -1
+        self.highest = -1
 
     def add(self, step: Step) -> None:
         """Add a step report."""
         self._later.append(step)
-        if step.iteration > self._highest:
+        if step.iteration > self.highest:
             self._add_rising(step)
-            self._highest = step.iteration
+            self.highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
         """Add a block of step reports at once; return False if the caller must add them one by one.
@@ -36,10 +39,10 @@ class Reported:
         reports is a copy of an earlier report, e.g. by another rank.
         """
         iterations = block.columns["iteration"]
-        if iterations[0] > self._highest:
+        if iterations[0] > self.highest:
             self._later.append(block)
             self._add_rising(block)
-            self._highest = iterations[-1]
+            self.highest = iterations[-1]
             return True
         return self._holds_copies(block)
 
@@ -65,7 +68,7 @@ class Reported:
 
         A copy of an earlier report, e.g. by another rank, does not belong to another launch.
         """
-        if step.iteration >= self._highest:
+        if step.iteration >= self.highest:
             return False
         reported = self._known()
         if step.iteration >= next(reversed(reported)):

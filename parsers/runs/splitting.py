@@ -199,12 +199,27 @@ class RunSplitter:
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not isinstance(log_format, LogFormat) or log_format.ordered:
-            if self._launches[-1].reported[log_format.name].begins_anew(step):
+            reported = self._launches[-1].reported
+            if reported[log_format.name].begins_anew(step) or self._is_of_another_program(
+                log_format, step.iteration
+            ):
                 self._begin(step.offset)
                 self._detector.restart()
             self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
+
+    def _is_of_another_program(self, log_format: AnyFormat, iteration: int) -> bool:
+        """Return whether a step report belongs to another program, after one that is done.
+
+        Its format must be new. A late report of the program that is done is about a last iteration.
+        """
+        launch = self._launches[-1]
+        return (
+            Weight.FINISHED in launch.ends.first
+            and log_format.name not in launch.formats
+            and any(iteration < reported.highest for reported in launch.reported.values())
+        )
 
     def _read_loss(self, report: LossReport, candidate: Candidate) -> None:
         losses = self._launches[-1].losses
@@ -224,8 +239,14 @@ class RunSplitter:
         """
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
-        at_end = launch.ends.plans_to_end_by(block.columns["iteration"][-1])
-        if at_end or (not is_counted and not launch.reported[log_format.name].add_block(block)):
+        one_by_one = launch.ends.plans_to_end_by(block.columns["iteration"][-1]) or (
+            not is_counted
+            and (
+                self._is_of_another_program(log_format, block.columns["iteration"][0])
+                or not launch.reported[log_format.name].add_block(block)
+            )
+        )
+        if one_by_one:
             for step in block.steps():
                 self._read_records(candidate._replace(offset=step.offset), [(log_format, [step])])
             return

@@ -33,6 +33,7 @@ QUERY = (
     "2026/01/02 03:04:05.678, 0, 85 %, 4096 MiB\n"
 )
 OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total\n"
+DONE = "[after training is done] datetime: 2026-01-02 03:04:05\n"
 LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
 
 
@@ -41,7 +42,12 @@ TITAN = "[titan] 2026-01-02 03:04:05,678 - root - INFO - "
 
 def torchtitan(start: int, *iterations: int) -> str:
     """Return torchtitan's lines of a launch that starts at one iteration and reports others."""
-    return f"{TITAN}Training starts at step {start}\n" + "".join(
+    return f"{TITAN}Training starts at step {start}\n" + torchtitan_reports(*iterations)
+
+
+def torchtitan_reports(*iterations: int) -> str:
+    """Return torchtitan's lines about these iterations."""
+    return "".join(
         f"{TITAN}step: {iteration:2}  loss: 12.24170  grad_norm:  1.5000  memory:  2.08GiB(3.10%)  "
         "tps: 7,478  tflops: 50.12  mfu: 8.65%\n"
         for iteration in iterations
@@ -143,6 +149,22 @@ SPLITS = {
     "torchtitan, from the start": (
         torchtitan(1, 1, 10, 20, 30) + OOM + torchtitan(1, 1, 10),
         [[[1, 10, 20, 30]], [[1, 10]]],
+    ),
+    "another program, after one that is done": (
+        megatron(10, 20, of=50) + DONE + torchtitan_reports(1, 10, 20),
+        [[[10, 20]], [[1, 10, 20]]],
+    ),
+    "another program, after the last planned iteration": (
+        megatron(10, 20, of=20) + torchtitan_reports(1, 10),
+        [[[10, 20]], [[1, 10]]],
+    ),
+    "another program, with many reports in a row": (
+        torchtitan_reports(1, 10) + f"{TITAN}Training completed\n" + megatron(*range(1, 9)),
+        [[[1, 10]], [[*range(1, 9)]]],
+    ),
+    "another part of a program that reports the last iteration late": (
+        megatron(10, 20, of=20) + "0/20, SamplesPerSec=5.5\n",
+        [[[10, 20, 20]]],
     ),
     "a restart that fails again": (
         START + megatron(10, 20) + KILL + START + LOADED.format(20) + KILL,
