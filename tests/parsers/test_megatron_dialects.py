@@ -128,6 +128,26 @@ LINES = {
             tokens_per_second_per_gpu=2645.8,
         ),
     ),
+    "MindSpeed-MM with FSDP": (
+        (
+            "[Rank 0 | Local Rank 0] 2026-09-02 10:00:01 INFO [train_engine:48] =>  "
+            "[2026-09-02 10:00:01] iteration        3/      50 | consumed samples:           24 |"
+            " elapsed time per iteration (ms): 13100.5 | learning rate: 1.000000E-05 |"
+            " global batch size:     8 | loss: 1.924620E+00 | grad norm: 134.300 |"
+        ),
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            consumed_samples=24,
+            learning_rate=1e-05,
+            global_batch_size=8,
+            loss=1.92462,
+            grad_norm=134.3,
+            skipped_iterations=None,
+            nan_iterations=None,
+            timestamp="2026-09-02T10:00:01",
+        ),
+    ),
     "Swiss AI and Pai": (
         (
             " iteration 3/50 | consumed tokens: 1.258B | elapsed time per iteration (ms): 13100.5 |"

@@ -28,7 +28,9 @@ without a bar after it may be torn and is not read.
 
 A report is whole if it contains the number of skipped or of nan iterations. The reason is
 that these fields once ended the lines of all versions. A few programs print neither number,
-so another of their fields shows that the report is whole. Other reports are torn and make no steps.
+so another of their fields shows that the report is whole. MindSpeed-MM's last field with FSDP is
+the gradient norm. Unlike other programs, it prints no loss scale before that. Other reports are
+torn and make no steps.
 """
 
 import re
@@ -156,7 +158,8 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         lead, before = before, report
         closed = closed_fields(report)
-        if dialect.closing.isdisjoint(closed):
+        ends_with_norm = "grad norm" in closed and "loss scale" not in closed
+        if dialect.closing.isdisjoint(closed) and not ends_with_norm:
             continue
         try:
             values = step_values(dialect.fields, closed)
