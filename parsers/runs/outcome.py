@@ -78,13 +78,16 @@ class EndDetector:
     """Collects the messages that show how one run ended, and decides its outcome.
 
     The message with the lowest weight wins, wherever it is in the log.
+
+    announced: the last planned step, if a line has told it since the last report.
     """
 
-    def __init__(self) -> None:
-        """Start without any messages."""
+    def __init__(self, last_planned: int | None = None) -> None:
+        """Start without any messages; `last_planned` is the last planned step, if it is known."""
         self.first: dict[Weight, Outcome] = {}
+        self.announced: int | None = None
         self._steps_since = 0
-        self._last_planned: int | None = None  # for programs that do not report it in each step
+        self._last_planned = last_planned  # for programs that do not report it in each step
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
         self._introduced: tuple[int, Introduction] | None = None  # where such a line ends
 
@@ -156,6 +159,7 @@ class EndDetector:
             self._diverged = None
 
     def _goes_on(self, reports: int) -> None:
+        self.announced = None
         self._steps_since += reports
         self.first.pop(Weight.THREAD, None)
         if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
@@ -180,7 +184,7 @@ class EndDetector:
             return
         text = decode(candidate.line)
         if _PLANNED_ANCHOR in candidate.anchors and (planned := _PLANNED.search(text)):
-            self._last_planned = int(planned["steps"]) - 1
+            self._last_planned = self.announced = int(planned["steps"]) - 1
         if _FINISHED_MARK in text:
             yield from self._own_mark(candidate, text)
         if HEADER in text and (ended := self._traceback(candidate)):

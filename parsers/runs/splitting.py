@@ -130,9 +130,10 @@ class RunSplitter:
         """Begin another launch at the byte `offset` of the log.
 
         The script that starts the launch may have printed settings before this byte. These settings
-        are moved from the previous launch to the new one.
+        are moved from the previous launch to the new one. So is the last planned step.
         """
-        before, launch = self._launches[-1], _Launch(offset)
+        before = self._launches[-1]
+        launch = _Launch(offset, ends=EndDetector(before.ends.announced))
         if self._echoed_from is not None:
             launch.begin = self._echoed_from
             echoed = bisect_left(before.parts, launch.begin, key=lambda part: part.offset)

@@ -163,6 +163,15 @@ def test_maxtext_is_complete_when_it_has_done_the_steps_that_it_planned(count: i
     assert run.outcome.kind is TRUNCATED
 
 
+@pytest.mark.parametrize("count", [3, 1000])
+def test_each_run_of_maxtext_has_its_own_plan(count: int) -> None:
+    """The options that MaxText prints before its first step are those of the run that begins."""
+    logs = [maxtext(count, planned=count + more) for more in (0, 2, 0)]
+    logs[1] = logs[1].replace("1.500", "1.600")
+    outcomes = [run.outcome and run.outcome.kind for run in runs_of("".join(logs))]
+    assert outcomes == [COMPLETED, TRUNCATED, COMPLETED]
+
+
 def test_maxtext_s_steps_on_several_hosts_are_one_run() -> None:
     """Each host of MaxText prints its options and all steps."""
     hosts = maxtext(30, planned=30).splitlines()
