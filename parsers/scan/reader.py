@@ -37,7 +37,7 @@ _TERMINAL_CODE = re.compile(
     r"(?:\x1b|\^\[|#033)(?:\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|\][^\x07\x1b\r\n]{0,200}\x07)"
     r"|\[[0-9]{1,3}(?:;[0-9]{1,3}){0,4}m(?![^\[\]\r\n]{0,12}\])"
 )
-_AT_END = re.compile(r"(?:#015| ?\[repeated [0-9]{1,9}x across cluster\][^\r\n]*)$", re.MULTILINE)
+_AT_END = re.compile(r"(?:#015| ?\[repeated [0-9]{1,9}x across cluster\][^\r\n]*)(?=\r*$)")
 
 ParseLine = Callable[[int, str], Iterator[Record]]
 ParseLines = Callable[[Sequence[int], str], StepBlock | None]
@@ -354,11 +354,25 @@ def _just_goes_on(record: Record) -> bool:
 
 
 def decode(line: bytes) -> str:
-    """Return a line as text, without what a terminal or a collector of logs has added to it.
+    """Return lines as text, without what a terminal or a collector of logs has added to them.
 
     A terminal's colours are left out. Invalid UTF-8 is replaced.
     """
     text = line.decode("utf-8", errors="replace")
+    if (
+        "\x1b" in text
+        or "[0m" in text
+        or "[39m" in text
+        or "#01" in text
+        or "#033" in text
+        or "across cluster]" in text
+    ):
+        # Each line alone, so that it has the same text whether or not others are read with it.
+        return "\n".join(map(_cleaned, text.split("\n")))
+    return text
+
+
+def _cleaned(text: str) -> str:
     if "\x1b" in text or "[0m" in text or "[39m" in text or "#033" in text:
         text = _TERMINAL_CODE.sub("", text)
     if "#01" in text or "across cluster]" in text:

@@ -115,6 +115,22 @@ def test_traces_of_terminals_and_collectors_are_removed(line: str, text: str) ->
     assert decode(line.encode()) == text
 
 
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        ("[31mstep: 1\nx [0m", ["[31mstep: 1", "x "]),
+        ("step: 1 [repeated 8x across cluster]\r\nstep: 2\r", ["step: 1\r", "step: 2\r"]),
+        ("step: 1#015\r\n#033[36mstep: 2#033[0m#015\r", ["step: 1\r", "step: 2\r"]),
+    ],
+)
+def test_lines_decoded_together_have_the_text_of_each_line_alone(
+    lines: str, texts: list[str]
+) -> None:
+    """Other lines do not change how a line is decoded, with and without a carriage return."""
+    assert decode(lines.encode()).split("\n") == texts
+    assert [decode(line.encode()) for line in lines.split("\n")] == texts
+
+
 def iterations(records: object) -> list[int]:
     """Return the iterations of these steps."""
     return [record.iteration for record in _steps(records)]
