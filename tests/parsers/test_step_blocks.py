@@ -315,3 +315,38 @@ def test_reports_without_an_iteration_are_numbered_across_blocks_and_single_line
     ]
     kinds = {type(part) for part in run.reports}
     assert kinds == {Step, StepBlock}
+
+
+PICOTRON = (
+    "Step: {} | Loss: {} | Global batch size: 2.05K | Tokens/s: 10.61K | Tokens/s/GPU: 1.33K"
+    " | Tokens: 6.14K | MFU: 0.43% | Memory usage: 1.75GB\n"
+)
+LITGPT = "iter {} step 1: loss 59.4496, iter time: 4.50ms (optimizer.step)"
+LITGPT_WITHOUT_STEP = "iter {}: loss 59.4496, time: 4.50ms, speed: - toks/s/device\n"
+MMENGINE = (
+    "2024/05/07 12:40:23 - mmengine - INFO - Iter(train) [{}/99]  lr: 8.4066e+02  eta: 0:29:39"
+    "  time: 0.2905  data_time: 0.0049  memory: 2048  loss: 1.5000{}\n"
+)
+ODD_LINES = {
+    "no line has a number as its loss": "".join(PICOTRON.format(at, ".5") for at in range(1, 9)),
+    "a line has two reports": "".join(
+        [
+            *(LITGPT.format(at) + "\n" for at in range(1, 6)),
+            LITGPT.format(6) + LITGPT.format(7) + "\n",
+            *(LITGPT_WITHOUT_STEP.format(at) for at in range(8, 12)),
+        ]
+    ),
+    "a torn report is before the first one": (
+        PICOTRON.format(1, 8.5).partition("Tokens/s:")[0]
+        + "".join(PICOTRON.format(at, 9.5) for at in range(2, 9))
+    ),
+    "Ray adds a number of copies": "".join(
+        MMENGINE.format(at, " [repeated 3x across cluster]\r") for at in range(1, 9)
+    ),
+}
+
+
+@pytest.mark.parametrize("log", ODD_LINES.values(), ids=ODD_LINES)
+def test_odd_lines_are_read_at_once_as_they_are_read_alone(log: str) -> None:
+    """A line that is not one whole report is no example for the lines after it."""
+    assert read_values(runs_of(log.encode())) == read_values(runs_of(log.encode(), ONE_BY_ONE))

@@ -118,8 +118,7 @@ class Declaration:
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self._never.search(text):
             return None
-        # A line that contains an anchor twice may have two reports.
-        if any(text.count(anchor.decode()) > len(offsets) for anchor in self.anchors):
+        if self._may_have_two_reports(text, len(offsets)):
             return None
         columns = self.line_patterns.columns(
             text, len(offsets), self._pattern_for, self._other_field
@@ -134,6 +133,16 @@ class Declaration:
         elif self.log_interval is not None:
             columns["log_interval"] = [self.log_interval] * count
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
+
+    def _may_have_two_reports(self, text: str, count: int) -> bool:
+        """Return whether one of the lines in `text` contains an anchor twice.
+
+        count: how many lines `text` has; each contains at least one anchor.
+        """
+        anchors = [anchor.decode() for anchor in self.anchors]
+        return sum(map(text.count, anchors)) > count and any(
+            line.count(anchor) > 1 for line in text.split("\n") for anchor in anchors
+        )
 
     def _other_field(self, names: Container[str], text: str) -> int:
         """Return where in `text` the first declared field is that is not in `names`.
@@ -161,7 +170,8 @@ class Declaration:
 
         Returns None if the line is not one whole report.
         """
-        begun = self._head.search(line)
+        heads = [*self._head.finditer(line)]
+        begun = heads[0] if len(heads) == 1 else None
         whole = begun and self._whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
             return None
