@@ -328,6 +328,14 @@ MMENGINE = (
     "  time: 0.2905  data_time: 0.0049  memory: 2048  loss: 1.5000{}\n"
 )
 ODD_LINES = {
+    "two keys mean the iteration, and are 0 in the first line": "".join(
+        f'{{"_step": {at}, "global_step": {10 * at}, "throughput/duration": 1.5}}\n'
+        for at in range(8)
+    ),
+    "a key is also in an inner object, and is 0 in the first line": "".join(
+        f'{{"step": {at}, "x": {{"mem": {10 * at}}}, "mem": {at}, "tps_per_gpu": 0.5}}\n'
+        for at in range(8)
+    ),
     "no line has a number as its loss": "".join(PICOTRON.format(at, ".5") for at in range(1, 9)),
     "a line has two reports": "".join(
         [

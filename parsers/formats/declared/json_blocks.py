@@ -2,16 +2,17 @@
 
 The objects of one log differ only in their numbers, and in the digits within their strings.
 So teralog makes a pattern from one line, and reads the lines after it with this pattern.
-teralog tests the pattern first on the line from which it was made: it must read the same
-values as the reader of single lines. Otherwise the pattern is not used.
+teralog tests the pattern first on that line with other numbers, all of them different: it must
+read the same values as the reader of single lines. Otherwise the pattern is not used. So it is
+not used if it reads the wrong one of two keys that had the same value in the line.
 """
 
 import math
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from parsers.fields import alike
@@ -58,11 +59,24 @@ def json_pattern(
         pieces.append(f"({value})" if wanted and string is None else value)
         key, before = "", string or ""
     pattern = LinePattern("".join(["^", *pieces, "$"]), names, converts)
+    line = _with_other_numbers(line)
     columns = pattern.columns(line + "\n", 1)
     if columns is None or "iteration" not in columns:
         return None
-    same = StepBlock({**columns, "offset": [0]}).step(0)
-    return pattern if replace(same, log_interval=step.log_interval) == step else None
+    same = StepBlock({**columns, "offset": [0], "log_interval": [step.log_interval]}).step(0)
+    return pattern if [*parse(0, line)] == [same] else None
+
+
+def _with_other_numbers(line: str) -> str:
+    """Return a line in which each number of the object is replaced by a different one."""
+    begin, others = line.index("{"), count(1)
+
+    def other(token: re.Match[str]) -> str:
+        if (number := token["number"]) is None:
+            return token[0]
+        return f"{next(others)}.0" if {*number} & {*".eE"} else str(next(others))
+
+    return line[:begin] + _TOKEN.sub(other, line[begin:])
 
 
 def _texts(texts: Sequence[str]) -> Sequence[str]:
