@@ -40,7 +40,7 @@ NEMO_1 = line_format(
             # A loss that is not a number is printed as `nan.0`.
             Field("loss", r"\breduced_train_loss=", rf"(?:\.0)?{_IN_BAR}"),
         ),
-        whole=r"\bglobal_step=[^\]]+\]",
+        whole=r"\bglobal_step=[^\]\n]+\]",
         log_interval=1,
     )
 )

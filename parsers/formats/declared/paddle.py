@@ -54,7 +54,7 @@ PADDLE_GPT = line_format(
         anchors=(b" sec, speed: ",),
         # Without a global step, the batches of the first epoch are the steps.
         head=r"(?:global step:? |\[train\] epoch: (?:0|\[0/[0-9]+\]), batch: \[?)"
-        rf"{ITERATION}(?=[,/])(?:[^|]*?, +)?loss: ",
+        rf"{ITERATION}(?=[,/])(?:[^|\n]*?, +)?loss: ",
         fields=(
             Field("loss", r"(?<!\w)loss: ", _END, needed=True),
             Field("step_seconds", r", avg_batch_cost: ", " sec,", needed=True),

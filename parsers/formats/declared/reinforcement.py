@@ -90,7 +90,7 @@ SLIME = line_format(
         anchors=(b"'perf/step_time': ",),
         head=rf"(?<![\w/])perf {ITERATION}: \{{",
         fields=(Field("step_seconds", "'perf/step_time': ", _NEXT, needed=True),),
-        whole=r"'perf/step_time': [^,}]+[,}]",
+        whole=r"'perf/step_time': [^,}\n]+[,}]",
         log_interval=1,
     )
 )
@@ -106,7 +106,7 @@ OPENRLHF = line_format(
             Field("grad_norm", "'actor_grad_norm': ", _NEXT),
             Field("learning_rate", "'actor_lr': ", _NEXT),
         ),
-        whole=r"'(?:timing/step_total|policy_loss)': [^,}]+[,}]",
+        whole=r"'(?:timing/step_total|policy_loss)': [^,}\n]+[,}]",
         log_interval=1,
     )
 )

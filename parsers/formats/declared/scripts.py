@@ -127,7 +127,7 @@ FAIRSEQ_JSON = line_format(
     Declaration(
         name="fairseq, JSON",
         anchors=(b'"wps": "',),
-        head=rf'"loss": "(?=[^"]*", ")(?:[^|]*?, )?"num_updates": "{ITERATION}(?=")',
+        head=rf'"loss": "(?=[^"\n]*", ")(?:[^|\n]*?, )?"num_updates": "{ITERATION}(?=")',
         fields=(
             Field("loss", r'"loss": "', _QUOTE, needed=True),
             Field("tokens_per_second", r'"wps": "(?!0")', _QUOTE),
@@ -147,7 +147,7 @@ FAIRSEQ = line_format(
     Declaration(
         name="fairseq",
         anchors=(b", wps=",),
-        head=rf"(?<!\w)loss=(?=[^\s,]+, )(?:[^|]*?, )?num_updates={ITERATION}(?=,)",
+        head=rf"(?<!\w)loss=(?=[^\s,]+, )(?:[^|\n]*?, )?num_updates={ITERATION}(?=,)",
         fields=(
             Field("loss", r"(?<!\w)loss=", _COMMA, needed=True),
             Field("tokens_per_second", r", wps=(?!0,)", _COMMA),
