@@ -323,6 +323,10 @@ PICOTRON = (
 )
 LITGPT = "iter {} step 1: loss 59.4496, iter time: 4.50ms (optimizer.step)"
 LITGPT_WITHOUT_STEP = "iter {}: loss 59.4496, time: 4.50ms, speed: - toks/s/device\n"
+PADDLE = (
+    "[2022-07-27 12:40:00,967] [    INFO] - global step {}, epoch: 1, batch: {} loss: 8.5,"
+    " avg_reader_cost: 0.5 sec, avg_batch_cost: 0.25 sec, speed: 7.12 step/s\n"
+)
 MMENGINE = (
     "2024/05/07 12:40:23 - mmengine - INFO - Iter(train) [{}/99]  lr: 8.4066e+02  eta: 0:29:39"
     "  time: 0.2905  data_time: 0.0049  memory: 2048  loss: 1.5000{}\n"
@@ -343,6 +347,14 @@ ODD_LINES = {
             LITGPT.format(6) + LITGPT.format(7) + "\n",
             *(LITGPT_WITHOUT_STEP.format(at) for at in range(8, 12)),
         ]
+    ),
+    "a later line has a suffix": "".join(
+        "step  {} | loss: 3.454912 | lr 6.6196e-05 | norm: 2.2944 | dt: 1184.77ms"
+        " | tok/sec: {}\n".format(at, "82.10K" if at == 4 else "0.61")
+        for at in range(1, 9)
+    ),
+    "the head of a damaged line goes on in the next line": "".join(
+        PADDLE.format(at, "9" if at == 4 else "9,") for at in range(1, 9)
     ),
     "a torn report is before the first one": (
         PICOTRON.format(1, 8.5).partition("Tokens/s:")[0]

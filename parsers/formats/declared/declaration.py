@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from parsers.fields import COUNT, line_parts
+from parsers.fields import COUNT, NUMBER_ENDS, line_parts
 from parsers.formats.declared.blocks import (
     Example,
     LinePattern,
@@ -30,6 +30,8 @@ NUMBER = (
     r"(?:np\.float(?:32|64)\()?"
     r"(?P<{name}>[-+]?(?:[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,3}})?|nan|inf|NAN|INF))\)?"
 )
+# The whole number ends here, and has no suffix.
+_NO_SUFFIX = rf"{NUMBER_ENDS}(?![KMBT](?![\w/]))"
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Values that may be nan or inf: that is a fact of the log.
 
@@ -187,7 +189,8 @@ class Declaration:
             value = NUMBER.format(name="value").replace("?P<value>", "")
             read[declared_field.name] = ReadField(
                 name=declared_field.name,
-                pattern=rf"(?:{declared_field.before}){value}{suffix}(?={declared_field.after})",
+                pattern=rf"(?:{declared_field.before}){value}{suffix or _NO_SUFFIX}"
+                rf"(?={declared_field.after})",
                 begin=match.start(),
                 end=end + line.startswith(")", end),
                 convert=partial(_column, declared_field, _SUFFIXES.get(suffix, 1.0)),
