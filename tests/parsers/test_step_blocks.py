@@ -275,7 +275,8 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
         lines = [random.choice(PRINTERS[name])(random).log for _ in range(24)]
         if seed % 2:
             at, begin = random.randrange(24), random.randrange(40)
-            lines[at] = lines[at][:begin] + lines[at][begin + random.randrange(9) :]
+            damage = random.choice(("", "\n"))
+            lines[at] = lines[at][:begin] + damage + lines[at][begin + random.randrange(9) :]
             lines.insert(random.randrange(24), random.choice(NOISE))
         log = ("\n".join(lines) + "\n").encode()
         runs = read(io.BytesIO(log * 2))
