@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -255,6 +256,13 @@ def test_composer_counts_batches_of_an_epoch_apart() -> None:
     )
     (step,) = run.steps
     assert (step.iteration, step.iterations, step.loss, step.reported_mfu) == (2, 9, 2.5, 0.4321)
+
+
+@pytest.mark.parametrize(("printed", "loss"), [("inf", math.inf), ("1e999", None), ("2.5", 2.5)])
+def test_a_number_too_large_for_a_float_is_not_inf(printed: str, loss: float | None) -> None:
+    """A loss of inf is read as inf; a mangled number that is too large is left out."""
+    run = run_of("step: 3", f"loss: {printed}", "current step time: 0.5", "tokens seen: 9")
+    assert [step.loss for step in run.steps] == [loss]
 
 
 def test_a_step_of_fms_fsdp_has_a_time() -> None:

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from parsers.fields import COUNT, NUMBER, is_quoted
+from parsers.fields import COUNT, NUMBER, is_quoted, parse_number
 from parsers.labels import LABELS, after_labels
 from parsers.records import COUNT_FIELDS, NOT_FINITE_FIELDS, Step
 from parsers.scan.reader import NEVER, LogFormat
@@ -104,13 +104,18 @@ def _parse(declared: MetricBlocks, offset: int, text: str) -> Iterator[Step]:
             continue
         if number == len(lines) and declared.unsure.fullmatch(printed["value"]):
             continue
-        value = float(printed["value"].replace(",", "")) * _SUFFIXES[printed["suffix"] or ""]
+        printed_number = parse_number(printed["value"].replace(",", ""))
+        if printed_number is None:
+            continue
+        value = printed_number * _SUFFIXES[printed["suffix"] or ""]
         # OLMo-core prints FLOPs with a letter, e.g. T; a number without the letter is torn.
         if name == "reported_tflops_per_gpu" and value < 1e9:
             continue
         if name in _COUNTS and (printed["suffix"] or not value.is_integer()):
             continue
-        if math.isfinite(value) or name in NOT_FINITE_FIELDS:
+        if math.isfinite(value) or (
+            name in NOT_FINITE_FIELDS and not math.isfinite(printed_number)
+        ):
             found.setdefault(name, int(value) if name in _COUNTS else value / divisor)
     earlier = found.pop(_EARLIER, None)
     step = begun["step"] or (None if earlier is None else earlier + 1)
