@@ -79,7 +79,7 @@ class EndDetector:
 
     The message with the lowest weight wins, wherever it is in the log.
 
-    announced: the last planned step, if a line has told it since the last report.
+    announced: the last planned step, if a line has stated it since the last report.
     """
 
     def __init__(self, last_planned: int | None = None) -> None:

@@ -240,14 +240,15 @@ class RunSplitter:
         """
         launch = self._launches[-1]
         is_counted = _is_counted(log_format)
-        one_by_one = launch.ends.plans_to_end_by(block.columns["iteration"][-1]) or (
-            not is_counted
-            and (
-                self._is_of_another_program(log_format, block.columns["iteration"][0])
-                or not launch.reported[log_format.name].add_block(block)
+        iterations = block.columns["iteration"]
+        belongs = not launch.ends.plans_to_end_by(iterations[-1]) and (
+            is_counted
+            or (
+                not self._is_of_another_program(log_format, iterations[0])
+                and launch.reported[log_format.name].add_block(block)
             )
         )
-        if one_by_one:
+        if not belongs:
             for step in block.steps():
                 self._read_records(candidate._replace(offset=step.offset), [(log_format, [step])])
             return

@@ -126,7 +126,7 @@ class AnchorSearch:
             anchors, _ = self._known.get(bits) or self._anchor_set(bits)
         return begin, end, anchors
 
-    def _anchor_set(self, bits: int) -> "_AnchorSet":
+    def _anchor_set(self, bits: int) -> _AnchorSet:
         """Return the anchors in a set, and those with a pattern; remember both."""
         found = self._known[bits] = (
             tuple(self.anchors[number] for number in _numbers(bits)),

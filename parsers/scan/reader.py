@@ -359,23 +359,24 @@ def decode(line: bytes) -> str:
     A terminal's colours are left out. Invalid UTF-8 is replaced.
     """
     text = line.decode("utf-8", errors="replace")
-    if (
-        "\x1b" in text
-        or "[0m" in text
-        or "[39m" in text
-        or "#01" in text
-        or "#033" in text
-        or "across cluster]" in text
-    ):
+    if _is_from_terminal(text) or _is_from_collector(text):
         # Each line alone, so that it has the same text whether or not others are read with it.
         return "\n".join(map(_cleaned, text.split("\n")))
     return text
 
 
+def _is_from_terminal(text: str) -> bool:
+    return "\x1b" in text or "[0m" in text or "[39m" in text or "#033" in text
+
+
+def _is_from_collector(text: str) -> bool:
+    return "#01" in text or "across cluster]" in text
+
+
 def _cleaned(text: str) -> str:
-    if "\x1b" in text or "[0m" in text or "[39m" in text or "#033" in text:
+    if _is_from_terminal(text):
         text = _TERMINAL_CODE.sub("", text)
-    if "#01" in text or "across cluster]" in text:
+    if _is_from_collector(text):
         text = _AT_END.sub("", text).replace("#011", "\t").replace("#015", "\r")
     return text
 

@@ -369,5 +369,5 @@ ODD_LINES = {
 
 @pytest.mark.parametrize("log", ODD_LINES.values(), ids=ODD_LINES)
 def test_odd_lines_are_read_at_once_as_they_are_read_alone(log: str) -> None:
-    """A line that is not one whole report is no example for the lines after it."""
+    """A line that is not one whole report is not an example for the lines after it."""
     assert read_values(runs_of(log.encode())) == read_values(runs_of(log.encode(), ONE_BY_ONE))

@@ -179,7 +179,7 @@ def _columns(
     count: int,
     other_field: Callable[[Container[str], str], int],
 ) -> dict[str, Sequence[Any]] | None:
-    """Read the first lines of `text`, as `LinePatterns.columns` does, with the given pattern."""
+    """Read the first lines of `text` with a pattern; see `LinePatterns.columns`."""
     place = other_field(pattern.names, text)
     if place < len(text):
         text = text[: text.rfind("\n", 0, place) + 1]

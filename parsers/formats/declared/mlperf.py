@@ -48,7 +48,7 @@ Json = Mapping[str, Any]
 
 
 class _Event(NamedTuple):
-    """The content of one line: its key, value and metadata, and its time in milliseconds."""
+    """An event on a line: its key, value and metadata, and its time in milliseconds."""
 
     key: object
     value: object
