@@ -2,9 +2,12 @@
 
 import json
 import os
+import statistics
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parsers.records import OutcomeKind
 from parsers.runs.reading import read
@@ -120,6 +123,17 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     )
     assert StepSeconds.of([2.0]).std is None
     assert StepSeconds.of([]) == StepSeconds(n=0)
+
+
+@given(st.lists(st.floats(min_value=1e-6, max_value=1e6), min_size=2))
+def test_the_standard_deviation_is_that_of_the_standard_library(seconds: list[float]) -> None:
+    """The standard deviation equals that of `statistics`, except for rounding.
+
+    If all times are equal, it is 0.
+    """
+    deviation = StepSeconds.of(seconds).std
+    assert deviation == pytest.approx(statistics.stdev(seconds), rel=1e-9, abs=1e-9 * max(seconds))
+    assert StepSeconds.of([seconds[0]] * len(seconds)).std == 0
 
 
 @pytest.mark.parametrize(
