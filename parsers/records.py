@@ -41,6 +41,8 @@ class Step:
     timestamp: ISO 8601, in the log's own time zone, which is unknown.
     end_to_end: True if the report is about the whole iteration of a program with several engines,
         each of which may also report its own part.
+    covered: True if the report is a mean over iterations, up to this one, that other reports cover,
+        too.
     offset: byte at which the line starts.
     """
 
@@ -73,6 +75,7 @@ class Step:
     power_watts_per_gpu: float | None = None
     timestamp: str | None = None
     end_to_end: bool | None = None
+    covered: bool | None = None
     offset: int
 
     @property

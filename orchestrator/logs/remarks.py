@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from orchestrator.common.text import counted
 from orchestrator.hardware.gpus import matching
 from orchestrator.logs.claims import claims
 from orchestrator.logs.figures import (
@@ -36,6 +37,12 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
             "no steady state: the step time still changes in the second half of the log, so half "
             "of the reports are left out"
         )
+    if summary.covered:
+        verb = "is" if summary.covered == 1 else "are"
+        yield (
+            f"{counted(summary.covered, 'mean')} over several steps {verb} left out, because other "
+            "reports cover these steps"
+        )
     if summary.step_times_from == "tokens_per_second":
         yield "step times are computed: the tokens of a step divided by the tokens/s"
     if summary.step_seconds.mean is not None and not summary.step_seconds.n:
@@ -54,7 +61,7 @@ def _no_step_time(summary: RunSummary) -> str | None:
 
     For example, a run that ended with an error before the first step has none.
     """
-    counted = summary.reports - summary.dropped
+    used = summary.reports - summary.dropped - summary.covered
     if not summary.reports:
         usual = {OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED}
         if not summary.formats or summary.outcome.kind not in usual:
@@ -62,9 +69,9 @@ def _no_step_time(summary: RunSummary) -> str | None:
         if summary.loss_reports:
             return "no step time, because no report contains the number of its step"
         return "no step time, because the log contains no report of a step time"
-    if not counted:
+    if not used:
         return "no speed, because the warm-up leaves out all reports; `--warmup 0` counts them"
-    if summary.skipped == counted:
+    if summary.skipped == used:
         return (
             "no step time, because every report after the warm-up contains a skipped update; "
             "`--skipped keep` counts them"

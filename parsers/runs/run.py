@@ -31,7 +31,7 @@ class RunSegment:
 
     @property
     def steps(self) -> list[Step]:
-        """One Step per iteration, in order."""
+        """One Step per iteration, in order, and the means over iterations that these cover."""
         return self.step_columns.steps()
 
     @cached_property

@@ -282,13 +282,15 @@ def _all_parts(launch: _Launch) -> list[Part]:
     """Return the records of a launch, including the steps on lines without an iteration number.
 
     Steps on such lines are numbered from 1. If other lines of the launch have iteration numbers,
-    only TFLOPs of such lines are used (see `_tflops_of_next_reports`).
+    such lines give only TFLOPs (see `_tflops_of_next_reports`) and means over several iterations
+    (see `_covered_means`).
     """
     if not launch.counted_steps:
         return launch.parts
     steps: list[Step | StepBlock] = []
     if any(isinstance(part, Step | StepBlock) for part in launch.parts):
         steps += _tflops_of_next_reports(launch.counted_steps, launch.parts)
+        steps += _covered_means(launch.counted_steps, launch.parts)
         return sorted([*launch.parts, *steps], key=lambda part: part.offset)
     count = 0
     for part in launch.counted_steps:
@@ -319,10 +321,23 @@ def _tflops_of_next_reports(
             yield Step(iteration=iterations[at], reported_tflops_per_gpu=tflops, offset=offset)
 
 
+def _covered_means(counted: Sequence[Step | StepBlock], parts: Sequence[Part]) -> Iterator[Step]:
+    """Yield means on lines without an iteration number, with the iteration of the report before.
+
+    Other lines report the same iterations.
+    """
+    offsets, iterations = (step_column(parts, name) for name in ("offset", "iteration"))
+    for step in counted:
+        if isinstance(step, Step) and step.covered:
+            at = bisect_left(offsets, step.offset)
+            if at:
+                yield replace(step, iteration=iterations[at - 1])
+
+
 def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:
     """Return steps with new iteration numbers, from `first` on."""
     if isinstance(part, Step):
-        return replace(part, iteration=first)
+        return replace(part, iteration=first, covered=None)
     return StepBlock({**part.columns, "iteration": range(first, first + len(part))})
 
 

@@ -72,7 +72,7 @@ def _is_same(run: LogRun, stream: LogRun) -> bool:
     the console contains no iterations, the losses must be the same, in the same order.
     """
     # If a step was done twice, a stream may contain only the last report of it.
-    steps = [*{step.iteration: step for step in run.steps}.values()]
+    steps = [*{step.iteration: step for step in run.steps if not step.covered}.values()]
     streamed = stream.steps
     if not steps:
         losses = [report.loss for report in run.reports if isinstance(report, LossReport)]

@@ -37,8 +37,10 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     if resumed_from is None and extra is not None:
         resumed_from = extra - 1
     is_mean = [
-        seconds is not None and interval is None
-        for seconds, interval in zip(steps.column("step_seconds"), logged_intervals, strict=True)
+        seconds is not None and interval is None and not covered
+        for seconds, interval, covered in zip(
+            steps.column("step_seconds"), logged_intervals, steps.column("covered"), strict=True
+        )
     ]
     # Megatron-DeepSpeed has two reporters, which may have different intervals. Only one of them
     # prints the number of iterations of the run.

@@ -36,6 +36,8 @@ _NODES_APART_SECONDS = 1.0
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
     """Merge all step reports of one launch into one per iteration, in order.
 
+    A mean over iterations that other reports cover, too, stays a report of its own.
+
     If several reports of an iteration have a value, the first one counts. There is one
     exception, because of Megatron-DeepSpeed, which prints two lines per iteration. The more
     precise line contains the total number of iterations, so such a line takes precedence
@@ -54,9 +56,10 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     unlike = _without_copies(means)
     if not unlike.falls:
         return unlike
-    reports: dict[int, list[Step]] = {}
+    # A mean over iterations that other reports cover is a report of its own.
+    reports: dict[tuple[int, bool], list[Step]] = {}
     for step in unlike.steps():
-        reports.setdefault(step.iteration, []).append(step)
+        reports.setdefault((step.iteration, bool(step.covered)), []).append(step)
     return StepBlock.of([_merged(reports[iteration]) for iteration in sorted(reports)])
 
 

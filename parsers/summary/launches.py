@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise, repeat
+from operator import or_
 from typing import Any
 
 from parsers.records import RunTotals, Step
@@ -34,6 +35,8 @@ class LaunchReports:
     last_warmup: the last iteration of the warm-up.
     dropped: the number of reports left out as warm-up.
     skipped: the number of reports after the warm-up that are left out because of a skipped update.
+    covered: the number of reports after the warm-up that are left out because they are means over
+        iterations that other reports cover.
     steady: whether the step times have settled.
     """
 
@@ -45,6 +48,7 @@ class LaunchReports:
     last_warmup: int
     dropped: int
     skipped: int
+    covered: int
     steady: bool
 
     def column(self, name: str) -> Iterator[Any]:
@@ -101,6 +105,11 @@ class RunReports:
         return sum(launch.skipped for launch in self.launches)
 
     @property
+    def covered(self) -> int:
+        """How many means after the warm-up are left out because other reports cover the same."""
+        return sum(launch.covered for launch in self.launches)
+
+    @property
     def overflowed(self) -> bool:
         """Whether all reports after the warm-up are left out because of skipped updates."""
         return bool(self.skipped) and not any(any(launch.counted) for launch in self.launches)
@@ -139,7 +148,8 @@ def run_reports(
 ) -> RunReports:
     """Return the step reports of a run, and which of them its numbers use.
 
-    Reports of the warm-up of each launch are not used. Reports that include a skipped update are
+    Reports of the warm-up of each launch are not used, and neither are means over iterations that
+    other reports cover. Reports that include a skipped update are
     used only with `keep_skipped`.
     """
     return RunReports(
@@ -180,10 +190,11 @@ def launch_reports(
         skips = overflowed_updates(iterations, steps.column("offset"), overflows)
     else:
         skips = skipped_updates(iterations, so_far, since)
-    left_out = [False] * len(steps) if keep_skipped else skips
+    covered = [*map(bool, steps.column("covered"))]
+    left_out = covered if keep_skipped else [*map(or_, skips, covered)]
     end = warmup.end(
         iterations,
-        [None if skip else time for time, skip in zip(seconds, left_out, strict=True)],
+        [None if without else time for time, without in zip(seconds, left_out, strict=True)],
         train_iters=configured.train_iters or _last_known(steps.column("iterations")),
         resumed_from=resumed_from or 0,
     )
@@ -193,10 +204,11 @@ def launch_reports(
         step_seconds=seconds,
         times_from=times_from,
         skips=skips,
-        counted=[False] * dropped + [not skip for skip in left_out[dropped:]],
+        counted=[False] * dropped + [not without for without in left_out[dropped:]],
         last_warmup=end.iteration,
         dropped=dropped,
-        skipped=sum(left_out[dropped:]),
+        skipped=sum(left_out[dropped:]) - sum(covered[dropped:]),
+        covered=sum(covered[dropped:]),
         steady=end.steady,
     )
 

@@ -56,6 +56,7 @@ def run_object(summary: RunSummary) -> Row:
             "policy": warmup,
             "dropped": summary.dropped,
             "skipped": summary.skipped,
+            "covered": summary.covered,
             "steady": summary.steady,
         },
         "outcome": {

@@ -46,8 +46,8 @@ class RunSummary:
         numbers use.
     warmup_source: where the warm-up comes from, e.g. `campaign gpt`; None if the caller of
         `summarise` does not state it.
-    dropped, skipped: how many step reports are left out: as warm-up, and because of a skipped
-        update.
+    dropped, skipped, covered: how many step reports are left out: as warm-up, because of a skipped
+        update, and because they are means over iterations that other reports cover.
     steady: False if the step times never settled.
     step_seconds: statistics of the counting reports. Without step times, only the mean of the whole
         run, from the program's numbers about it.
@@ -89,6 +89,7 @@ class RunSummary:
     warmup_source: str | None
     dropped: int
     skipped: int
+    covered: int
     steady: bool
     step_seconds: StepSeconds
     step_times_from: str | None
@@ -175,6 +176,7 @@ def summarise(
         warmup_source=warmup_source,
         dropped=reports.dropped,
         skipped=reports.skipped,
+        covered=reports.covered,
         steady=reports.steady,
         step_seconds=statistics,
         step_times_from=reports.times_from,

@@ -123,8 +123,17 @@ def test_mlperf_means_between_validations_count_if_nothing_else_does(
         *(MLLOG.format('"train_step_time": 8.0', f'"step": {step}.0') for step in (48, 64)),
         second,
     )
-    assert [step.iteration for step in run.steps] == [16, 32, 48, 64]
-    assert [step.step_seconds for step in run.steps] == [8.75, 8.75, 8.0, 8.0]
+    assert [(step.iteration, step.step_seconds, step.covered) for step in run.steps] == [
+        (16, 8.75, None),
+        (32, 8.75, None),
+        (32, 8.5, True),
+        (48, 8.0, None),
+        (64, 8.0, None),
+        (64, 8.25, True),
+    ]
+    summary = summarise(run, NONE)
+    assert (summary.reports, summary.covered, summary.step_seconds.n) == (6, 2, 4)
+    assert summary.step_seconds.mean == pytest.approx(8.375)
 
 
 GLOBAL_BATCH = ':::MLLOG {{"key": "global_batch_size", "value": {}, "metadata": {{}}}}'
@@ -152,7 +161,8 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
         MLLOG.format('"throughput": 313400.5', '"step": 4194304'),
         MLLOG.format('"throughput": 9.5, "train_step_time": 12.5', '"step": 0'),
     )
-    assert [(step.step_seconds, step.tokens_per_second) for step in run.steps] == [(12.5, None)]
+    assert [(step.step_seconds, step.covered) for step in run.steps] == [(12.5, None), (12.5, True)]
+    assert not any(step.tokens_per_second for step in run.steps)
     assert [total.tokens_per_second for total in run.totals] == [313400.5]
     assert not run_of(MLLOG.format('"throughput": 24.5', '"step": 12288')).steps
 

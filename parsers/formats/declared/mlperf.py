@@ -10,8 +10,9 @@ or of tokens (up to v4.1).
 
 At each validation, some submissions print another line. Its `train_step_time` is the mean over the
 steps since the previous validation, and may be the only step time in the log. Such a line has a
-`throughput`, and `step` is where the interval began (v5.0), or it has no `step` (v5.1). teralog
-numbers these lines from 1, and ignores them if other lines of the launch have iteration numbers.
+`throughput`, and `step` is where the interval began (v5.0), or it has no `step` (v5.1). If
+no other lines of the launch have iteration numbers, teralog numbers these lines from 1. Otherwise
+they cover the same steps as other lines, and the numbers of the run do not use them.
 
 A `throughput` is in samples per second (since v4.0) or in tokens per second. The line does not show
 which, but the global batch does: see `_throughputs`. A `throughput` next to a step time is not
@@ -21,6 +22,7 @@ the result of the benchmark.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -70,7 +72,8 @@ def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
 def _parse_interval(offset: int, line: str) -> Iterator[Step]:
     for key, value, metadata, _ in _events(line):
         if key == "tracked_stats" and isinstance(value, dict) and _is_interval(value, metadata):
-            yield from _step(offset, 1, value)
+            for step in _step(offset, 1, value):
+                yield replace(step, covered=True)
 
 
 @lru_cache(maxsize=1)  # for the four formats, one after the other

@@ -46,7 +46,7 @@ def parse(*arguments: str, stdin: str | bytes | None = None) -> Result:
     return CliRunner().invoke(main, ["parse", *arguments], input=stdin)
 
 
-def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str, object]]:
+def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str, Any]]:
     """Return the JSON output of `teralog parse`."""
     result = parse("--format", "json", *arguments, stdin=stdin)
     assert result.exit_code == 0, result.stderr
@@ -118,15 +118,51 @@ def test_the_options_choose_which_reports_count(folder: Path) -> None:
 
     The JSON has the warm-up, and how many reports were left out because of each option.
     """
+
+    def left_out(run: dict[str, Any]) -> tuple[object, ...]:
+        warmup = run["warmup"]
+        assert (warmup["covered"], warmup["steady"]) == (0, True)
+        return warmup["policy"], warmup["dropped"], warmup["skipped"]
+
     (folder / "run.log").write_text(line(1, 9000, skipped=1) + line(2, 1000) + line(3, 1500))
     (run,) = objects("run.log", "--warmup", "none", "--skipped", "keep")
-    assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 0, "steady": True}
+    assert left_out(run) == ("none", 0, 0)
     (run,) = objects("run.log", "--warmup", "none")
-    assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 1, "steady": True}
+    assert left_out(run) == ("none", 0, 1)
     (run,) = objects("run.log", "--warmup", "2")
-    assert run["warmup"] == {"policy": "2", "dropped": 2, "skipped": 0, "steady": True}
+    assert left_out(run) == ("2", 2, 0)
     (run,) = objects("run.log", "--warmup", "auto")
-    assert run["warmup"] == {"policy": "auto", "dropped": 0, "skipped": 1, "steady": True}
+    assert left_out(run) == ("auto", 0, 1)
+
+
+def test_means_over_steps_that_other_reports_cover_are_left_out(folder: Path) -> None:
+    """MLPerf's mean between two validations is a report, but the run's numbers do not use it."""
+    report = (
+        ':::MLLOG {{"key": "tracked_stats", "value": {{"train_step_time": {}}}, "metadata": {}}}'
+    )
+    lines = [
+        *(
+            report.format(seconds, f'{{"step": {step}}}')
+            for step, seconds in ((16, 8.0), (32, 9.0))
+        ),
+        report.format(8.25, '{"samples_count": 32}'),
+        report.format(9.5, '{"step": 48}'),
+    ]
+    (folder / "run.log").write_text("\n".join(lines))
+    (run,) = objects("run.log")
+    assert (run["steps"], run["warmup"]["dropped"], run["warmup"]["covered"]) == (4, 1, 1)
+    assert (run["step_seconds"]["n"], run["step_seconds"]["mean"]) == (2, 9.25)
+    rows = objects("run.log", "--steps")
+    assert [(row["iteration"], row["covered"], row["counted"]) for row in rows] == [
+        (16, None, False),
+        (32, None, True),
+        (32, True, False),
+        (48, None, True),
+    ]
+    assert (
+        "run.log: 1 mean over several steps is left out, because other reports cover these steps"
+        in parse("run.log").stderr
+    )
 
 
 def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
