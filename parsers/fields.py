@@ -35,6 +35,9 @@ def finite(text: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
+_JSON = json.JSONDecoder(parse_float=parse_number)
+
+
 def parse_json(text: str) -> object:
     """Parse a text as JSON, and return its value; None if the text is not JSON.
 
@@ -42,7 +45,7 @@ def parse_json(text: str) -> object:
     e.g. 1e400. Integers keep all their digits.
     """
     try:
-        return json.loads(text, parse_float=parse_number)
+        return _JSON.decode(text)
     except (ValueError, RecursionError):
         return None
 

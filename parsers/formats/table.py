@@ -16,7 +16,6 @@ from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.metric_blocks import COMPOSER, FMS_FSDP, OLMO_CORE
 from parsers.formats.declared.mlperf import (
     MLPERF,
-    MLPERF_INTERVALS,
     MLPERF_RUN_TIME,
     MLPERF_THROUGHPUT,
 )
@@ -79,7 +78,6 @@ DECLARED: tuple[LogFormat, ...] = (
     SLIME,
     OPENRLHF,
     MLPERF,
-    MLPERF_INTERVALS,
     NANOGPT,
     LLM_C,
     BUILD_NANOGPT,

@@ -192,14 +192,14 @@ class RunSplitter:
                 elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
                     self._launches[-1].started = True
                 launch = self._launches[-1]
-                if isinstance(record, Step) and _is_counted(log_format):
+                if isinstance(record, Step) and (record.covered or _is_counted(log_format)):
                     launch.counted_steps.append(record)
                 else:
                     launch.parts.append(record)
                 launch.formats[log_format.name] = None
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
-        if not isinstance(log_format, LogFormat) or log_format.ordered:
+        if not step.covered and (not isinstance(log_format, LogFormat) or log_format.ordered):
             reported = self._launches[-1].reported
             if reported[log_format.name].begins_anew(step) or self._is_of_another_program(
                 log_format, step.iteration

@@ -11,12 +11,13 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any
 
 from parsers.fields import alike
-from parsers.formats.declared.blocks import LinePattern
+from parsers.formats.declared.blocks import LinePattern, LinePatterns
 from parsers.records import COUNT_FIELDS, Record, Step
 from parsers.steps.blocks import StepBlock
 
@@ -26,6 +27,37 @@ _TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"|(?P<number>-?[0-9][-+.0-9eE]
 
 Keys = Mapping[str, tuple[str, float]]
 """Field of a Step by key, with the divisor of the value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonBlocks:
+    """A callable that reads many lines of JSON at once, as `LogFormat.parse_lines` does.
+
+    keys: for each JSON key to read, the field of Step, and the divisor that converts the value to
+    the field's unit. parse: the reader of single lines. log_interval: 1 if each report is about one
+    iteration; None if unknown.
+    """
+
+    keys: Keys
+    parse: Callable[[int, str], Iterator[Record]]
+    log_interval: int | None = None
+    line_patterns: LinePatterns = field(init=False, default_factory=LinePatterns)
+
+    def __call__(self, offsets: Sequence[int], text: str) -> StepBlock | None:
+        """Return the steps of the first lines of `text`, as columns.
+
+        The columns end before the first line that differs from the lines above in more than its
+        digits. offsets: for each line, the byte of the log at which it starts. Returns None if the
+        lines must be read one by one.
+        """
+        make = partial(json_pattern, keys=self.keys, parse=self.parse)
+        columns = self.line_patterns.columns(text, len(offsets), make)
+        if columns is None:
+            return None
+        count = len(columns["iteration"])
+        interval = self.log_interval
+        more_columns = {} if interval is None else {"log_interval": [interval] * count}
+        return StepBlock({**columns, **more_columns, "offset": array("q", offsets[:count])})
 
 
 def json_pattern(

@@ -30,20 +30,16 @@ LLaMA-Factory and ms-swift use the keys of Hugging Face's Trainer and add their 
 """
 
 import re
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from parsers.fields import finite_json, is_quoted, json_float, json_numbers, parse_json
-from parsers.formats.declared.blocks import LinePatterns
-from parsers.formats.declared.json_blocks import json_pattern
+from parsers.formats.declared.json_blocks import JsonBlocks
 from parsers.formats.hf_keys import ELAPSED, integration_fields, step_of
 from parsers.labels import after_labels
 from parsers.records import COUNT_FIELDS, NOT_FINITE_FIELDS, RunTotals, Step
 from parsers.scan.reader import NEVER, LogFormat
-from parsers.steps.blocks import StepBlock
 
 _OBJECT = r'\s*(?:DLLL )?(?P<object>\{\s*".*\})\s*$'
 
@@ -114,24 +110,11 @@ class JsonLines:
     only: Mapping[str, str] = field(default_factory=dict)
     integrations: bool = False
     log_interval: int | None = None
-    line_patterns: LinePatterns = field(init=False, default_factory=LinePatterns)
 
-    def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines of `text`, as columns.
-
-        The columns end before the first line that differs from the lines above in more than its
-        digits. offsets: for each line, the byte of the log at which it starts. Returns None if the
-        lines must be read one by one.
-        """
+    def blocks(self) -> JsonBlocks:
+        """Return the reader of many lines at once."""
         keys = {**dict.fromkeys(self.step, ("iteration", 1.0)), **self.fields}
-        make = partial(json_pattern, keys=keys, parse=self)
-        columns = self.line_patterns.columns(text, len(offsets), make)
-        if columns is None:
-            return None
-        count = len(columns["iteration"])
-        interval = self.log_interval
-        more_columns = {} if interval is None else {"log_interval": [interval] * count}
-        return StepBlock({**columns, **more_columns, "offset": array("q", offsets[:count])})
+        return JsonBlocks(keys, self, self.log_interval)
 
     def __call__(self, offset: int, line: str) -> Iterator[Step | RunTotals]:
         """Yield the step that a line reports, or the result of Hugging Face's Trainer."""
@@ -178,7 +161,7 @@ def _format(declared: JsonLines) -> LogFormat:
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
         parse=declared,
-        parse_lines=None if declared.integrations else declared.read_lines,
+        parse_lines=None if declared.integrations else declared.blocks(),
         # Most objects with other keys are events.
         report=NEVER if declared.only else re.compile(rf"^[^{{]*\{{.*(?:{keys})"),
     )

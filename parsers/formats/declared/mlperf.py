@@ -22,14 +22,14 @@ the result of the benchmark.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from parsers.fields import finite_json, json_float, line_parts, parse_json
+from parsers.formats.declared.json_blocks import JsonBlocks
 from parsers.formats.declared.json_lines import count_of
 from parsers.records import RunTotals, Setting, Step
-from parsers.scan.reader import NEVER, LogFormat, ParseLine, TableFormat
+from parsers.scan.reader import LogFormat, ParseLine, TableFormat
 
 _MARK = ":::MLLOG "
 _SETTINGS = {
@@ -40,7 +40,15 @@ _SETTINGS = {
     "submission_benchmark": "benchmark",
     "submission_platform": "platform",
 }
+# Other statistics, e.g. those of validations, are not read.
+_TIMED = (b'"train_step_tim',)
 _STEP_TIMES = ("train_step_time", "train_step_timing", "train_step_timing in s")
+
+_KEYS = {
+    "step": ("iteration", 1.0),
+    "reduced_train_loss": ("loss", 1.0),
+    **dict.fromkeys(_STEP_TIMES, ("step_seconds", 1.0)),
+}
 
 # A step takes more than 20 ms, so a rate has less than 50 batches per second. In tokens, the rate
 # is larger by the tokens of a sequence: 2048 or more, and a step takes less than 20 s.
@@ -61,22 +69,13 @@ class _Event(NamedTuple):
 def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
     for key, value, metadata, _ in _events(line):
         if key == "tracked_stats" and isinstance(value, dict):
-            iteration = finite_json(metadata.get("step"))
-            if iteration is not None and iteration >= 0 and not _is_interval(value, metadata):
-                yield from _step(offset, int(iteration), value)
+            yield from _step(offset, value, metadata)
         elif key in _SETTINGS and isinstance(value, int | float | str) and value != "":
             whole = int(value) if isinstance(value, float) and value.is_integer() else value
             yield Setting(name=_SETTINGS[key], value=str(whole), source="arguments", offset=offset)
 
 
-def _parse_interval(offset: int, line: str) -> Iterator[Step]:
-    for key, value, metadata, _ in _events(line):
-        if key == "tracked_stats" and isinstance(value, dict) and _is_interval(value, metadata):
-            for step in _step(offset, 1, value):
-                yield replace(step, covered=True)
-
-
-@lru_cache(maxsize=1)  # for the four formats, one after the other
+@lru_cache(maxsize=1)  # for the three formats, one after the other
 def _events(line: str) -> Sequence[_Event]:
     """Return the events on a line."""
     texts = (part.partition(_MARK)[2] for part in line_parts(line))
@@ -93,18 +92,17 @@ def _events(line: str) -> Sequence[_Event]:
     ]
 
 
-def _is_interval(value: Json, metadata: Json) -> bool:
-    """Return whether the values of an event are means over the steps between two validations."""
-    return "throughput" in value or metadata.get("step") is None
-
-
-def _step(offset: int, iteration: int, value: Json) -> Iterator[Step]:
+def _step(offset: int, value: Json, metadata: Json) -> Iterator[Step]:
     seconds = next((finite_json(value.get(name)) for name in _STEP_TIMES if name in value), None)
-    if seconds is not None:
+    step = metadata.get("step")
+    covered = "throughput" in value or step is None
+    iteration = 1.0 if covered else finite_json(step)
+    if seconds is not None and iteration is not None and iteration >= 0:
         yield Step(
-            iteration=iteration,
+            iteration=int(iteration),
             step_seconds=seconds,
             loss=json_float(value.get("reduced_train_loss")),
+            covered=covered or None,
             offset=offset,
         )
 
@@ -148,20 +146,15 @@ def _parse_run_stop(start: float, offset: int, line: str) -> Iterator[RunTotals]
 
 MLPERF = LogFormat(
     name="MLPerf",
-    anchors=tuple(f'"{key}"'.encode() for key in ("tracked_stats", *_SETTINGS)),
+    anchors=tuple(f'"{key}"'.encode() for key in _SETTINGS) + _TIMED,
     parse=_parse,
+    only=re.compile(_MARK.encode()),
+    parse_lines=JsonBlocks(_KEYS, _parse),
     # Most events report something else.
     report=re.compile(
         r'"key": "tracked_stats", "value": \{(?![^{}]*"throughput")[^{}]*"train_step_tim'
         r'(?:e|ing|ing in s)": [0-9][^{}]*\}, "metadata": \{[^{}]*"step": '
     ),
-)
-MLPERF_INTERVALS = LogFormat(
-    name="MLPerf, intervals",
-    anchors=(b'"tracked_stats"',),
-    parse=_parse_interval,
-    report=NEVER,
-    counted=True,
 )
 MLPERF_THROUGHPUT = TableFormat(
     name="MLPerf, throughput",
