@@ -22,11 +22,14 @@ from parsers.formats.declared.mlperf import (
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
+    LLM_C_LOSSES,
+    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     MODDED_NANOGPT_RESULT,
     NANOCHAT,
     NANOGPT,
     NANOGPT_MEMORY,
+    PARAMETER_GOLF,
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
@@ -42,7 +45,7 @@ from parsers.formats.declared.scripts import (
     TRANSFORMER_XL,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
-from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024
+from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024, TORCHTITAN_PERCENT
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -68,6 +71,7 @@ from parsers.scan.reader import AnyFormat, LogFormat
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
     TORCHTITAN_2024,
+    TORCHTITAN_PERCENT,
     NEMO,
     NEMO_1,
     MEGATRON_BRIDGE,
@@ -80,10 +84,13 @@ DECLARED: tuple[LogFormat, ...] = (
     MLPERF,
     NANOGPT,
     LLM_C,
+    LLM_C_LOSSES,
+    LLM_C_PYTORCH,
     BUILD_NANOGPT,
     NANOCHAT,
     MODDED_NANOGPT,
     MODDED_NANOGPT_RESULT,
+    PARAMETER_GOLF,
     LITGPT,
     LITGPT_2023,
     PADDLE,

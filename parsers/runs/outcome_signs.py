@@ -138,7 +138,19 @@ SIGNS = (
         b"peak memory ",
         r"^peak memory (?:allocated|consumption): [0-9]+ MiB",
     ),
-    _sign(_COMPLETED, _FINISHED, b" val_loss:", r"^step:([0-9]+)/\1 val_loss:\S+ train_time:[0-9]"),
+    _sign(
+        _COMPLETED,
+        _FINISHED,
+        b" val_loss:",
+        r"^step:([0-9]+)/\1 val_loss:\S+ (?:\w+:\S+ ){0,9}train_time:[0-9]",
+    ),
+    # parameter-golf
+    _sign(
+        _COMPLETED,
+        _FINISHED,
+        b"stopping_early: ",
+        r"^stopping_early: wallclock_cap train_time: ?[0-9]+ms step: ?[0-9]",
+    ),
     # Transformer-XL
     _sign(_COMPLETED, _FINISHED, b"End of training", r"\| End of training \| test time: +[0-9]"),
     # mistral-finetune

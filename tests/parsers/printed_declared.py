@@ -464,6 +464,81 @@ def modded_nanogpt(random: Random) -> Printed:
     )
 
 
+@prints("modded-nanogpt")
+def modded_nanogpt_with_short_names(random: Random) -> Printed:
+    """Print a report of a program made from modded-nanogpt, whose names are shorter."""
+    n, of, milliseconds = count(random), count(random), count(random)
+    value = loss(random, ".4f")
+    return _printed(
+        f"step:{n}/{of} loss:{value} t:{milliseconds}ms avg:57.9ms",
+        iteration=n,
+        iterations=of,
+        loss=float(value),
+        train_seconds=milliseconds / 1000,
+    )
+
+
+@prints("parameter-golf")
+def parameter_golf(random: Random) -> Printed:
+    """Print a report of parameter-golf since April 2026."""
+    n, of, rate = count(random), count(random), count(random, 10**8)
+    value, minutes = loss(random, ".4f"), number(random, ".1f")
+    return _printed(
+        f"{n}/{of} train_loss: {value} train_time: {minutes}m tok/s: {rate}",
+        iteration=n,
+        iterations=of,
+        loss=float(value),
+    )
+
+
+@prints("llm.c, file of losses")
+def llm_c_losses(random: Random) -> Printed:
+    """Print a line of the file that llm.c's program for CUDA writes."""
+    n, value, norm = count(random), loss(random, ".4f"), number(random, ".2f")
+    return _printed(
+        f"s:{n} trl:{value} lr:0.000066 norm:{norm}",
+        iteration=n,
+        loss=float(value),
+        learning_rate=6.6e-05,
+        grad_norm=float(norm),
+    )
+
+
+@prints("llm.c, PyTorch")
+def llm_c_pytorch(random: Random) -> Printed:
+    """Print a report of llm.c's program for PyTorch of May 2024."""
+    n, value = count(random), loss(random, ".4f")
+    it = _numbers(random, {"ms": ".3f", "rate": ".2f", "norm": ".3f"})
+    return _printed(
+        f"iteration {n}, loss: {value}, time: {it['ms']}ms, tok/s: {it['rate']}, "
+        f"norm: {it['norm']}",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(it["ms"]) / 1000,
+        tokens_per_second=float(it["rate"]),
+        grad_norm=float(it["norm"]),
+    )
+
+
+@prints("torchtitan, percent")
+def torchtitan_percent(random: Random) -> Printed:
+    """Print a report of a program made from torchtitan, with the percentage of the training."""
+    n, of, rate, value = count(random), count(random), count(random, 10**6), loss(random, ".4f")
+    it = _numbers(random, {"memory": ".2f", "mfu": ".2f"})
+    return _printed(
+        f"[rank0]:2025-04-01 00:25:47,084 - root - INFO - step: {n:2}/{of} = 99.3789%  "
+        f"loss: {value:>7}  memory: {it['memory']:>5}GiB(93.48%)  tps: {rate:,}  "
+        f"mfu: {it['mfu']}%",
+        iteration=n,
+        iterations=of,
+        loss=float(value),
+        max_memory_reserved_gib=float(it["memory"]) or None,
+        tokens_per_second_per_gpu=float(rate),
+        reported_mfu=float(it["mfu"]) / 100,
+    )
+
+
 @prints("litgpt, by micro-batch")
 def litgpt(random: Random) -> Printed:
     """Print a report of litgpt about an iteration with an optimizer step."""
@@ -714,6 +789,26 @@ def modded_nanogpt_result(random: Random) -> Printed:
     return Printed(
         f"step:{steps}/{steps} val_loss:3.27839 train_time:{seconds}s step_avg:125.00ms",
         (RunTotals(iterations=steps, train_seconds=float(seconds), offset=0),),
+    )
+
+
+@prints("modded-nanogpt, result")
+def modded_nanogpt_result_without_mean(random: Random) -> Printed:
+    """Print the last validation of a program made from modded-nanogpt, without a mean."""
+    steps, milliseconds = random.randint(1, 99_999), count(random)
+    return Printed(
+        f"step:{steps}/{steps} val_loss:3.27839 val_bpb:1.25 train_time:{milliseconds}ms",
+        (RunTotals(train_seconds=milliseconds / 1000, offset=0),),
+    )
+
+
+@prints("modded-nanogpt, result")
+def parameter_golf_result(random: Random) -> Printed:
+    """Print the line of parameter-golf about a training that reached its limit of time."""
+    steps, milliseconds = random.randint(1, 99_999), count(random)
+    return Printed(
+        f"stopping_early: wallclock_cap train_time: {milliseconds}ms step: {steps}/100000",
+        (RunTotals(iterations=steps, train_seconds=milliseconds / 1000, offset=0),),
     )
 
 

@@ -16,9 +16,12 @@ from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import (
     BUILD_NANOGPT,
     LLM_C,
+    LLM_C_LOSSES,
+    LLM_C_PYTORCH,
     MODDED_NANOGPT,
     NANOCHAT,
     NANOGPT,
+    PARAMETER_GOLF,
 )
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO, NEMO_1
 from parsers.formats.declared.paddle import PADDLE, PADDLE_GPT
@@ -31,7 +34,7 @@ from parsers.formats.declared.scripts import (
     TRANSFORMER_XL,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE
-from parsers.formats.declared.torchtitan import TORCHTITAN
+from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_PERCENT
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
 from parsers.scan.reader import LogFormat
@@ -404,6 +407,68 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "step:3/9 train_loss:4.5 train_aux_loss:0.1 lr_mul:1.0 train_time:229ms step_avg:76.33ms",
         {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
     ),
+    "modded-nanogpt, with the part of the training in brackets": (
+        MODDED_NANOGPT,
+        "step:3/9 [PHASE 33%] train_loss:4.5 train_time:229ms step_avg:76.33ms",
+        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+    ),
+    "modded-nanogpt, with short names": (
+        MODDED_NANOGPT,
+        "step:3/9 loss:4.5 ce:4.25 t:229ms step_avg:76.3ms",
+        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+    ),
+    "modded-nanogpt, with even shorter names": (
+        MODDED_NANOGPT,
+        "step:3/9 loss:4.5 t:229ms avg:76.3ms",
+        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+    ),
+    "parameter-golf": (
+        PARAMETER_GOLF,
+        "500/9000 train_loss: 3.1250 train_time: 0.8m tok/s: 7123456",
+        {"iteration": 500, "iterations": 9000, "loss": 3.125},
+    ),
+    "llm.c, its file of losses": (
+        LLM_C_LOSSES,
+        "s:12 trl:7.0123 lr:0.000066 norm:2.31",
+        {"iteration": 12, "loss": 7.0123, "learning_rate": 6.6e-05, "grad_norm": 2.31},
+    ),
+    "llm.c, the file of losses of its program for PyTorch": (
+        LLM_C_LOSSES,
+        "s:12 trl:7.012300",
+        {"iteration": 12, "loss": 7.0123},
+    ),
+    "llm.c, its first program for PyTorch": (
+        LLM_C_PYTORCH,
+        "iteration 2, loss: 4.623322486877441, time: 77.381ms",
+        {"iteration": 2, "loss": 4.623322486877441, "step_seconds": 0.077381, "log_interval": 1},
+    ),
+    "llm.c, its program for PyTorch of May 2024": (
+        LLM_C_PYTORCH,
+        "iteration 2, loss: 4.6233, time: 77.381ms, tok/s: 105868.25, norm: 15.339",
+        {
+            "iteration": 2,
+            "loss": 4.6233,
+            "step_seconds": 0.077381,
+            "tokens_per_second": 105868.25,
+            "grad_norm": 15.339,
+            "log_interval": 1,
+        },
+    ),
+    "torchtitan with the part of the training that is done": (
+        TORCHTITAN_PERCENT,
+        (
+            f"{TITAN}step: 10/700 =  1.4286%  loss:  6.2500  memory: 87.04GiB(93.48%)  "
+            "tps: 52,142  mfu: 3.09%"
+        ),
+        {
+            "iteration": 10,
+            "iterations": 700,
+            "loss": 6.25,
+            "max_memory_reserved_gib": 87.04,
+            "tokens_per_second_per_gpu": 52142.0,
+            "reported_mfu": 0.0309,
+        },
+    ),
     "litgpt": (
         LITGPT,
         "Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)",
@@ -641,6 +706,17 @@ NOTHING = {
     "the program of modded-nanogpt": (
         MODDED_NANOGPT,
         'print0(f"step:{step}/{train_steps} train_time:{time:.0f}ms step_avg:{time/step:.2f}ms")',
+    ),
+    "a torn line of parameter-golf": (
+        PARAMETER_GOLF,
+        "500/9000 train_loss: 3.1250 train_time: 0.8m to",
+    ),
+    "the warm-up of parameter-golf": (PARAMETER_GOLF, "warmup_step: 1/20"),
+    "a torn line of llm.c's file of losses": (LLM_C_LOSSES, "s:12 trl:7.0123 lr:0.000066 norm:2.3"),
+    "a validation in llm.c's file of losses": (LLM_C_LOSSES, "s:12 tel:7.0123"),
+    "a torn line of llm.c's first program for PyTorch": (
+        LLM_C_PYTORCH,
+        "iteration 2, loss: 4.623322486877441, time: 77.38",
     ),
     "a validation of nanoGPT": (NANOGPT, "step 250: train loss 1.5440, val loss 1.7220"),
     "a torn line of nanoGPT": (NANOGPT, "iter 10: loss 3.2202, time 893.7"),

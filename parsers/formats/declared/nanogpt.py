@@ -7,7 +7,12 @@
     step    12 | loss: 7.012300 | lr 6.60e-05 | norm: 2.3100 | dt: 301.20ms | tok/sec: 174012.21
     step 00200/35280 (0.57%) | loss: 5.147944 | lrm: 1.00 | dt: 558.89ms | tok/sec: 58,679 |
         bf16_mfu: 0.00
+    iteration 2, loss: 4.6233, time: 77.381ms, tok/s: 105868.25, norm: 15.339
+    s:12 trl:7.0123 lr:0.000066 norm:2.31
     step:1390/1390 train_time:80605ms step_avg:57.99ms
+    step:1000/10000 loss:3.3139 t:91682ms avg:91.7ms
+    500/20000 train_loss: 3.3106 train_time: 0.8m tok/s: 7721577
+    stopping_early: wallclock_cap train_time: 588103ms step: 5178/20000
     peak memory allocated: 30908 MiB reserved: 46472 MiB
 
 * nanoGPT times only the iteration that it reports, together with an evaluation before it.
@@ -21,12 +26,18 @@
   line, with carriage returns. At the end, both print the peak of allocated memory
   and the time of the training. The rate is of all ranks. The MFU is 0 on a device
   that the program does not know.
+* The first program of llm.c for PyTorch (April and May 2024) prints the tokens per second of
+  the step that it reports. llm.c also writes losses to a file `main.log`, which contains no times.
+  There it numbers steps from 0, but in the console from 1.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
   report a validation. The last of these, at the last step, has the time of the whole training.
   Programs made from it print more fields before the time, e.g. `val_bpb`.
   The programs of track 3 print no other lines:
     step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms
+* parameter-golf is made from modded-nanogpt. Since April 2026, its time is in minutes with one
+  decimal, and its rate is the mean since the start. Neither shows the time of a step, so both are
+  not read. If it stops after a limit of time, a line has the time and the number of steps.
 """
 
 import re
@@ -89,6 +100,38 @@ LLM_C = line_format(
     )
 )
 
+LLM_C_PYTORCH = line_format(
+    Declaration(
+        name="llm.c, PyTorch",
+        anchors=(b", time: ",),
+        head=rf"(?<!\w)iteration {ITERATION}, loss: ",
+        fields=(
+            Field("loss", r", loss: ", r"(?=, time: )", needed=True),
+            Field("step_seconds", r", time: ", "ms", scale=MILLISECONDS, needed=True),
+            Field("tokens_per_second", r", tok/s: ", r"(?=,|\s|$)"),
+            Field("grad_norm", r", norm: ", r"(?=\s|$)"),
+        ),
+        whole=r", time: [0-9]+\.[0-9]{3}ms(?:, tok/s: [0-9]+\.[0-9]{2}"
+        r"(?:, norm: (?:[0-9]+\.[0-9]{3}|nan|inf))?)?(?=\s|$)",
+        log_interval=1,
+    )
+)
+
+LLM_C_LOSSES = line_format(
+    Declaration(
+        name="llm.c, file of losses",
+        anchors=(b" trl:",),
+        head=rf"(?<!\w)s:{ITERATION} trl:",
+        fields=(
+            Field("loss", r" trl:", r"(?=\s|$)", needed=True),
+            Field("learning_rate", r" lr:", r"(?= )"),
+            Field("grad_norm", r" norm:", r"(?=\s|$)"),
+        ),
+        whole=r" norm:(?:[0-9]+\.[0-9]{2}|-?nan|inf)(?=\s|$)"
+        r"| trl:(?:[0-9]+\.[0-9]{6}|nan|inf)(?=\s*$)",
+    )
+)
+
 # Of nanochat and build-nanogpt.
 _LOSS = Field("loss", r"\| loss: ", r"(?= \|)", needed=True)
 _STEP_TIME = Field("step_seconds", r"\| dt: ", r"ms(?= \|)", scale=MILLISECONDS, needed=True)
@@ -134,15 +177,26 @@ BUILD_NANOGPT = line_format(
 MODDED_NANOGPT = line_format(
     Declaration(
         name="modded-nanogpt",
-        anchors=(b" step_avg:",),
-        head=rf"(?<!\w)step:{ITERATION}/{ITERATIONS} (?:\w+:\S+ )*train_time:[0-9]",
+        anchors=(b" step_avg:", b"ms avg:"),
+        head=rf"(?<!\w)step:{ITERATION}/{ITERATIONS} (?:\[[^\]\n]{{1,40}}\] )?(?:\w+:\S+ )*"
+        r"(?:train_time|t):[0-9]",
         fields=(
-            Field("loss", r" train_loss:", r"(?= )"),
-            Field("train_seconds", r" train_time:", r"ms(?= )", scale=MILLISECONDS),
+            Field("loss", r" (?:train_)?loss:", r"(?= )"),
+            Field("train_seconds", r" (?:train_time|t):", r"ms(?= )", scale=MILLISECONDS),
             Field("train_seconds", r" train_time:", r"s(?= )"),
         ),
-        whole=r" step_avg:(?:[0-9]+\.[0-9]{2}|nan)ms",
+        whole=r" (?:step_)?avg:(?:[0-9]+\.[0-9]{1,2}|nan)ms",
         never=r" val_\w+:",
+    )
+)
+
+PARAMETER_GOLF = line_format(
+    Declaration(
+        name="parameter-golf",
+        anchors=(b"m tok/s: ",),
+        head=rf"(?<![\w/]){ITERATION}/{ITERATIONS} train_loss: ",
+        fields=(Field("loss", r" train_loss: ", r"(?= )", needed=True),),
+        whole=r" train_time: [0-9]+\.[0-9]m tok/s: [0-9]",
     )
 )
 
@@ -150,19 +204,27 @@ _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
     r"(?: \w+:\S+)*? train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
-    r" step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms"
+    r"(?: step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms|(?=\s*$))"
+)
+_STOPPED = re.compile(
+    r"(?<!\w)stopping_early: wallclock_cap train_time: ?(?P<time>[0-9]{1,12})ms"
+    rf" step: ?(?P<steps>{COUNT})/[0-9]"
 )
 
 
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
+    for match in matches(_STOPPED, line):
+        yield RunTotals(
+            iterations=int(match["steps"]), train_seconds=int(match["time"]) / 1000, offset=offset
+        )
     for match in matches(_RESULT, line):
         seconds = float(match["time"]) / (1000 if match["unit"] == "ms" else 1)
-        steps = _timed_steps(int(match["steps"]), seconds, float(match["mean"]) / 1000)
+        steps = _timed_steps(int(match["steps"]), seconds, float(match["mean"] or 0) / 1000)
         yield RunTotals(iterations=steps, train_seconds=seconds, offset=offset)
 
 
 def _timed_steps(steps: int, seconds: float, mean: float) -> int | None:
-    """Return how many steps a training took `seconds` for; None if the mean is 0.
+    """Return how many steps a training took `seconds` for; None if the mean is 0, i.e. unknown.
 
     These are fewer than all `steps` if the training was resumed, or if its first steps are not
     timed (2024). Then `mean` is the seconds divided by the timed steps, rounded to 0.01 ms. In
@@ -177,9 +239,11 @@ def _timed_steps(steps: int, seconds: float, mean: float) -> int | None:
 
 MODDED_NANOGPT_RESULT = LogFormat(
     name="modded-nanogpt, result",
-    anchors=(b" val_loss:",),
+    anchors=(b" val_loss:", b"stopping_early: "),
     # the result, and the first line of a training, which is a launch sign
-    only=re.compile(rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|[\r\x1b]"),
+    only=re.compile(
+        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|\bstopping_early: wallclock_cap |[\r\x1b]"
+    ),
     parse=_parse_result,
     report=NEVER,
 )

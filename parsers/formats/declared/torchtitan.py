@@ -10,6 +10,11 @@ some versions print no value. `mfu` is N/A with FP8. The MFU is relative to the 
 `Peak FLOPS used for computing MFU`. For a GPU that torchtitan does not know, this is the peak of an
 A100. Lines `validate step:` report a validation.
 
+Programs made from torchtitan also print how much of the training is done:
+
+    2025-04-01 00:25:47,084 - root - INFO - step: 640/644 = 99.3789%  loss:  6.2116  memory:
+        87.04GiB(93.48%)  tps: 52,142  mfu: 3.09%
+
 Until April 2024 the line had no MFU:
 
     2024-03-20 14:58:21,642 - root - INFO - step: 11  loss:  7.2777  memory: 34.40GiB(36.20%)  wps:
@@ -20,28 +25,46 @@ Such a line is read only if another line follows. Otherwise its last number may 
 
 from dataclasses import replace
 
-from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
+from parsers.formats.declared.declaration import (
+    ITERATION,
+    ITERATIONS,
+    PERCENT,
+    Declaration,
+    Field,
+    line_format,
+)
 from parsers.scan.reader import NEVER
 
 _HEAD = rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: "
 _LOSS = Field("loss", r"  loss: +", r"(?=  )", needed=True)
 _MEMORY = Field("max_memory_reserved_gib", r"  memory: +(?!0\.00GiB)", r"GiB\(")
+_FIELDS = (
+    _LOSS,
+    Field("grad_norm", r"  grad_norm: +", r"(?=  )"),
+    _MEMORY,
+    Field("tokens_per_second_per_gpu", r"  [tw]ps: +", r"(?=  )", needed=True),
+    Field("reported_tflops_per_gpu", r"  tflops: +", r"(?=  )"),
+    Field("reported_mfu", r"  mfu: +", "%", scale=PERCENT),
+)
+_WHOLE = r"  mfu: +(?:[0-9.,]+%|N/A)"
 
 TORCHTITAN = line_format(
     Declaration(
         name="torchtitan",
         anchors=(b"tps: ", b"wps: "),
         head=_HEAD,
-        fields=(
-            _LOSS,
-            Field("grad_norm", r"  grad_norm: +", r"(?=  )"),
-            _MEMORY,
-            Field("tokens_per_second_per_gpu", r"  [tw]ps: +", r"(?=  )", needed=True),
-            Field("reported_tflops_per_gpu", r"  tflops: +", r"(?=  )"),
-            Field("reported_mfu", r"  mfu: +", "%", scale=PERCENT),
-        ),
-        whole=r"  mfu: +(?:[0-9.,]+%|N/A)",
+        fields=_FIELDS,
+        whole=_WHOLE,
         never=r"validate step:|wps: [0-9,]+ *$",
+    )
+)
+TORCHTITAN_PERCENT = line_format(
+    Declaration(
+        name="torchtitan, percent",
+        anchors=(b"%  loss: ",),
+        head=rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}/{ITERATIONS} = +[0-9.]+%  +loss: ",
+        fields=_FIELDS,
+        whole=_WHOLE,
     )
 )
 TORCHTITAN_2024 = replace(
