@@ -155,6 +155,13 @@ LINES = {
         ),
         replace(FEW, step_seconds=13.1005, tokens_per_second_per_gpu=8000.5),
     ),
+    "core with a patch that prints tokens": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 13100.5 |"
+            f" tokens/sec/GPU: 8000 | {COUNTS}"
+        ),
+        replace(FEW, step_seconds=13.1005, tokens_per_second_per_gpu=8000.0),
+    ),
     "BigCode": (
         (
             f" iteration 3/50 | elapsed time per iteration (ms): 13100.5 | {COUNTS} TFLOPs: 320.25"

@@ -182,6 +182,7 @@ MEGATRON_FIELDS = _spelt(
         "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_gpu", measured),
         "tokens per gpu per second (tgs)": ("tokens_per_second_per_gpu", measured),
         "tokens/sec/gpu": ("tokens_per_second_per_gpu", measured),  # Swiss AI, Pai
+        "tokens/sec/GPU": ("tokens_per_second_per_gpu", measured),
         "tokens-per-second-per-gpu": ("tokens_per_second_per_gpu", measured),  # BigCode
         "Tokens per second per GPU (Tok/s/GPU)": ("tokens_per_second_per_gpu", measured),
         "TGS": ("tokens_per_second_per_gpu", measured),
