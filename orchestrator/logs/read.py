@@ -22,7 +22,8 @@ from parsers.summary.warmup import Warmup
 # The first report of any program holds compilation, allocation and the set-up of communication.
 _DEFAULT_WARMUP = Warmup(rule="first")
 _MAXTEXT = frozenset({MAXTEXT.name, MAXTEXT_METRICS.name})
-_ASYNCHRONOUS = Warmup.parse(str(UNTIMED_STEPS))
+# A log without a line about the checkpoint may also begin with these steps.
+_ASYNCHRONOUS = Warmup(rule="first", iterations=UNTIMED_STEPS)
 
 LogContent = list[RunSummary] | OSError
 """The content of a log, run by run, or why the log cannot be read."""

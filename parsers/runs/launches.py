@@ -91,6 +91,12 @@ _SIGNS = (
         LaunchKind.RESUMED,
         r"Continuing training from global step (?P<iteration>[0-9]{1,18})",
     ),
+    # MaxText, once per process
+    (
+        b"from this run's directory ",
+        LaunchKind.RESUMED,
+        r"restoring from this run's directory (?:latest )?step +(?P<iteration>[0-9]{1,18})",
+    ),
 )
 _PATTERNS = {anchor: (kind, re.compile(pattern)) for anchor, kind, pattern in _SIGNS}
 

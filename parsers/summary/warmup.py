@@ -46,7 +46,10 @@ class WarmupEnd:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """The length of a warm-up: a number of iterations, a percentage of them, or a rule's name."""
+    """The length of a warm-up: a number of iterations, a percentage of them, or a rule's name.
+
+    With the rule `first`, `iterations` is the number of reports to leave out, if it is not 1.
+    """
 
     iterations: int = 0
     percent: int = 0
@@ -75,7 +78,7 @@ class Warmup:
     @property
     def written(self) -> int | str:
         """The warm-up as it is written in a campaign file."""
-        return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
+        return self.iterations or self.rule or (f"{self.percent}%" if self.percent else 0)
 
     def least_iterations(self, train_iters: int) -> int:
         """Return how many iterations a warm-up leaves out at least, whatever the log contains.
@@ -83,7 +86,7 @@ class Warmup:
         train_iters: how many iterations the launch will do.
         """
         if self.rule == "first":
-            return 1
+            return max(self.iterations, 1)
         return max(self.iterations, self.percent * train_iters // 100)
 
     def end(
@@ -107,7 +110,8 @@ class Warmup:
         from_zero = 1 if iterations and not iterations[0] else 0
         before = resumed_from - from_zero
         if self.rule is not None:
-            reports, steady = (1, True) if self.rule == "first" else _steady_state(step_seconds)
+            first = max(self.iterations, 1), True
+            reports, steady = first if self.rule == "first" else _steady_state(step_seconds)
             reported = iterations[:reports]
             return WarmupEnd(reported[-1] if reported else before, steady)
         if train_iters is None:
@@ -116,7 +120,7 @@ class Warmup:
 
     def __str__(self) -> str:
         if self.rule == "first":
-            return "the first report"
+            return f"the first {self.iterations} reports" if self.iterations else "the first report"
         if self.rule == "auto":
             return "the reports before the steady state (MSER-5)"
         if self.percent:

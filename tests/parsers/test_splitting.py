@@ -54,6 +54,14 @@ def torchtitan_reports(*iterations: int) -> str:
     )
 
 
+def maxtext(*steps: int) -> str:
+    """Return MaxText's lines about these steps."""
+    return "".join(
+        f"completed step: {step}, seconds: 3.449, TFLOP/s/device: 412.001, loss: 2.250\n"
+        for step in steps
+    )
+
+
 def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 64) -> str:
     """Return Megatron's lines about these iterations."""
     return "".join(
@@ -149,6 +157,16 @@ SPLITS = {
     "torchtitan, from the start": (
         torchtitan(1, 1, 10, 20, 30) + OOM + torchtitan(1, 1, 10),
         [[[1, 10, 20, 30]], [[1, 10]]],
+    ),
+    "MaxText, from the checkpoint of its last step": (
+        maxtext(0, 1, 2) + "restoring from this run's directory step 2\n" * 2 + maxtext(3, 4),
+        [[[0, 1, 2], [3, 4]]],
+    ),
+    "MaxText of 2023, from the checkpoint of its last step": (
+        maxtext(0, 1)
+        + "restoring from this run's directory latest step           1\n"
+        + maxtext(2, 3),
+        [[[0, 1], [2, 3]]],
     ),
     "another program, after one that is done": (
         megatron(10, 20, of=50) + DONE + torchtitan_reports(1, 10, 20),

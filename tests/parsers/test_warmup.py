@@ -47,6 +47,14 @@ def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
     assert Warmup.parse(warmup.written) == warmup
 
 
+def test_a_warm_up_may_end_with_one_of_the_first_reports() -> None:
+    """A warm-up of the first three reports does not depend on the iterations of these reports."""
+    warmup = Warmup(rule="first", iterations=3)
+    assert warmup.end([100, 101, 102, 103], [1.0] * 4) == WarmupEnd(102)
+    assert warmup.end([100, 101], [1.0] * 2) == WarmupEnd(101)
+    assert (warmup.written, str(warmup)) == (3, "the first 3 reports")
+
+
 @pytest.mark.parametrize(
     "value",
     [

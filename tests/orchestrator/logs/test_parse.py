@@ -165,6 +165,26 @@ def test_means_over_steps_that_other_reports_cover_are_left_out(folder: Path) ->
     )
 
 
+@pytest.mark.parametrize("first", [0, 100])
+def test_the_first_steps_of_maxtext_are_its_warm_up(folder: Path, first: int) -> None:
+    """By default, the first three steps of MaxText do not count, also after a checkpoint."""
+    seconds = ["20.410", "0.007", "0.007", *["3.449"] * 4]
+    (folder / "run.log").write_text(
+        "".join(
+            f"completed step: {step}, seconds: {time}, TFLOP/s/device: 412.001, loss: 2.250\n"
+            for step, time in enumerate(seconds, start=first)
+        )
+    )
+    (run,) = objects("run.log")
+    assert run["step_seconds"] == {
+        **dict.fromkeys(("mean", "median", "min", "max", "first"), 3.449),
+        "n": 4,
+        "std": 0,
+    }
+    left_out = {"policy": "3", "dropped": 3, "skipped": 0, "covered": 0, "steady": True}
+    assert run["warmup"] == left_out
+
+
 def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
     """An invalid warm-up exits with code 2, and the message shows every way to write a warm-up."""
     result = parse("run.log", "--warmup", "10 %")
