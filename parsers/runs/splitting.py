@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from parsers.fields import whole
 from parsers.records import (
     LossReport,
     Outcome,
@@ -35,6 +36,7 @@ from parsers.runs.run import LogRun, RunSegment, joined
 from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
 from parsers.scan.wanted import Candidate
 from parsers.steps.blocks import Part, Records, StepBlock, step_column
+from parsers.steps.merge import merge_settings
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, as well as for records: signs of the start and the end of a run."""
@@ -46,6 +48,9 @@ _SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
 
 # Megatron-Bridge prints seconds with two decimals, and Megatron milliseconds with one.
 _COARSE_SECONDS = 0.0051
+
+# If one of these differs, the times of two launches are not those of the same work on a rank.
+_SIZES = ("world_size", "seq_length")
 
 Readings = list[tuple[AnyFormat, Sequence[Record]]]
 
@@ -385,11 +390,23 @@ def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
             return False
         if _differ(first.global_batch_size, last.global_batch_size):
             return False
+    if any(_differ(*(_stated(launch, name) for launch in (before, segment))) for name in _SIZES):
+        return False
     if segment.resumed_from is not None:
         return segment.resumed_from > 0
     # A launch without a checkpoint reports at the end of its first interval at the latest.
     interval = (steps if len(steps) > 1 else steps_before).column("iteration")[:2]
     return len(interval) == 2 and first.iteration > interval[1] - interval[0]
+
+
+def _stated(segment: RunSegment, name: str) -> int | None:
+    """Return a count in the configuration that the program of a launch prints, not its script."""
+    settings = [
+        setting
+        for setting in segment.records.settings
+        if setting.name == name and setting.source != "echo"
+    ]
+    return whole(merge_settings(settings).get(name))
 
 
 def _differ(a: int | None, b: int | None) -> bool:

@@ -99,6 +99,9 @@ def iterations(runs: Sequence[LogRun]) -> list[list[list[int]]]:
 
 
 START = OMP * 2 + SIZES + ARGUMENTS.format(4)
+OTHER_SIZES = START.replace(
+    "world size: 8, data-parallel-size: 2", "world size: 16, data-parallel-size: 4"
+)
 
 SPLITS = {
     "one run": (START + megatron(10, 20), [[[10, 20]]]),
@@ -191,6 +194,20 @@ SPLITS = {
     "a checkpoint of nothing": (
         START + megatron(10, 20) + KILL + START + LOADED.format(0) + megatron(10, 20),
         [[[10, 20]], [[10, 20]]],
+    ),
+    "from a checkpoint, on another number of ranks": (
+        START + megatron(10, 20) + KILL + OTHER_SIZES + LOADED.format(20) + megatron(30),
+        [[[10, 20]], [[30]]],
+    ),
+    "from a checkpoint, with other numbers of ranks in a script": (
+        "+ WORLD_SIZE=2\n"
+        + megatron(10, 20)
+        + KILL
+        + "+ WORLD_SIZE=4\n"
+        + START
+        + LOADED.format(20)
+        + megatron(30),
+        [[[10, 20], [30]]],
     ),
     "from a checkpoint, with another batch": (
         START + megatron(10, 20) + START + LOADED.format(20) + megatron(30, batch=128),
