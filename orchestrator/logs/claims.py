@@ -2,13 +2,14 @@
 
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
-numbers are medians over the reports after the warm-up. Programs count FLOPs by different
-conventions, so TFLOPs are contradicted only if they are above or below the results of all known
-conventions.
+numbers are medians over the reports of a launch after the warm-up. If a run has several launches,
+the most wrong claim counts. Programs count FLOPs by different conventions, so TFLOPs are
+contradicted only if they are above or below the results of all known conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -53,6 +54,8 @@ _FEWEST, _MOST_UNLIKE = 5, 0.25
 _LIKE_AN_AVERAGE = 0.1
 # Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
 _CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +115,34 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     """
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
-    checked_claims = [*filter(None, _checks(summary, given))]
+    launches = _rows(summary)
+    checked: dict[str, Claim] = {}
+    for rows in launches:
+        for claim in filter(None, _checks(rows, summary, given)):
+            checked[claim.quantity] = max(checked.get(claim.quantity, claim), claim, key=_error)
     if not _CHANGING_WORK.isdisjoint(summary.formats):
-        return tuple(checked_claims)
-    rows, quantities = _rows(summary), {claim.quantity for claim in checked_claims}
+        return tuple(checked.values())
+    rows = [*chain.from_iterable(launches)]
     same_work = (
         _same_work(rows, name)
         for name in _PER_SECOND
-        if name.removeprefix("reported_") not in quantities
+        if name.removeprefix("reported_") not in checked
     )
-    return (*checked_claims, *filter(None, same_work))
+    return (*checked.values(), *filter(None, same_work))
 
 
-def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
+def _error(claim: Claim) -> tuple[bool, float]:
+    """Return how wrong a claim is: whether it is contradicted, and its relative error."""
+    return claim.contradicted, abs(claim.stated / claim.computed - 1)
+
+
+def _checks(rows: Sequence[Row], summary: RunSummary, given: Given) -> Iterator[Claim | None]:
+    """Yield the claims of a launch; `rows` are its step reports."""
     config = stated_config(summary)
     # A batch that was computed from samples/s cannot show whether the samples/s are right.
     batch = None if summary.batch_by_rates else summary.global_batch_size
     gpus = summary.world_size or given.world_size
     length = whole(config.get("seq_length"))
-    rows = _rows(summary)
     yield _rate(rows, "samples_per_second", 1, batch, "a batch of {batch}")
     if length:
         yield _rate(
@@ -150,19 +162,21 @@ def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
     yield _mfu(rows, summary, config, given)
 
 
-Row = Mapping[str, Any]
+def _rows(summary: RunSummary) -> list[list[Row]]:
+    """Return for each launch a row per step report that the run's numbers use.
 
-
-def _rows(summary: RunSummary) -> list[Row]:
-    """Return a row per step report that the run's numbers use: its rates, seconds and batch."""
+    A row contains the rates, the seconds and the batch of the report.
+    """
     names = (*_ROUNDING, "global_batch_size")
     return [
-        dict(zip(names, values, strict=True))
+        [
+            dict(zip(names, values, strict=True))
+            for counted, *values in zip(
+                launch.counted, *(launch.steps.column(name) for name in names), strict=True
+            )
+            if counted
+        ]
         for launch in summary.launches
-        for counted, *values in zip(
-            launch.counted, *(launch.steps.column(name) for name in names), strict=True
-        )
-        if counted
     ]
 
 
@@ -235,9 +249,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     averaged = any(abs(claim.stated - usual) <= _LIKE_AN_AVERAGE * usual for claim in unlike)
     if averaged or len(unlike) > len(checked) * _MOST_UNLIKE:
         return None
-    return max(
-        checked, key=lambda claim: (claim.contradicted, abs(claim.stated / claim.computed - 1))
-    )
+    return max(checked, key=_error)
 
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:

@@ -200,6 +200,8 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
         for convention in FORMULA_CONVENTIONS:
             if convention.name == "hardware" and not recomputed:
                 continue  # the FLOPs of the convention `model`
+            if convention.name == "bigscience" and shape.described and shape.described.experts:
+                continue  # it counts experts that a token does not take, too
             if (flops := flops_by(convention, iteration)) is not None:
                 title = convention.title
                 if recomputed and convention.counts_recomputation and "recomputed" not in title:

@@ -75,6 +75,31 @@ def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: b
     assert claim.formula.endswith("in 4 s on 8 GPUs")
 
 
+def test_the_claims_of_each_launch_are_checked() -> None:
+    """A claim that is wrong only after a restart is contradicted, however short this launch is."""
+    right, wrong = (
+        f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |" for factor in (1, 2)
+    )
+    restart = "  successfully loaded checkpoint from /x at iteration 5\n" + "".join(
+        LINE.format(n=n, ms=4000.0, tflops=wrong, rate="") for n in (6, 7, 8)
+    )
+    claim = claims_of(megatron(tflops=right) + restart)["tflops_per_gpu"]
+    assert claim.stated == pytest.approx(TFLOPS * 2, abs=0.05)
+    assert claim.computed == pytest.approx(TFLOPS, rel=1e-3)
+    assert claim.contradicted
+
+
+def test_twice_the_tflops_of_a_model_with_experts_are_contradicted() -> None:
+    """The parameters of experts that a token does not take are no reason for more TFLOPs."""
+    experts = "  num_experts ..................................... {}\n"
+    experts = experts.format(8) + experts.replace("num_experts", "moe_router_topk").format(1)
+    products = PRODUCTS + 6 * 24 * 2048 * 8  # with the routers'
+    tflops = 256 * 2048 * products / 4 / 8 / 1e12
+    for factor, contradicted in ((1, False), (2, True)):
+        log = experts + megatron(f" throughput per GPU (TFLOP/s/GPU): {tflops * factor:.1f} |")
+        assert claims_of(log)["tflops_per_gpu"].contradicted is contradicted
+
+
 def test_the_formula_mentions_recomputation_once() -> None:
     """The name of the nearest convention states once that it counts recomputed products."""
     recomputed = "  checkpoint_activations .......................... True\n"
