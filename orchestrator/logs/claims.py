@@ -52,6 +52,8 @@ _PER_SECOND = (
 # more, the work of the iterations is not the same.
 _FEWEST, _MOST_UNLIKE = 5, 0.25
 _LIKE_AN_AVERAGE = 0.1
+# A peak computed from a printed MFU, e.g. 0.38 %, may differ by this part from the program's peak.
+_ROUNDED_PEAK = 0.1
 # Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
 _CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
 
@@ -325,10 +327,13 @@ def _mfu(
     stated = median(row["reported_mfu"] for row in stating_rows)
     peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {_named(gpu)})"
     right_peak = used is not None and abs(used - peak) <= _TOLERANCE * peak
+    explained = True
     both = _stated(stating_rows, "reported_tflops_per_gpu")
     if both:
         tflops = median(row["reported_tflops_per_gpu"] for row in both)
-        implied = used or tflops / median(row["reported_mfu"] for row in both)
+        implied = tflops / median(row["reported_mfu"] for row in both)
+        explained = used is None or abs(used - implied) <= _ROUNDED_PEAK * used
+        implied = used or implied
         computed = tflops / peak
         formula = f"{tflops:.4g} TFLOP/s divided by {peak_in_words}"
     elif used:
@@ -341,7 +346,9 @@ def _mfu(
         stated,
         computed,
         formula,
-        note=None if right_peak else f"the log divides by a peak of {_peak(implied, precision)}",
+        note=None
+        if right_peak or not explained
+        else f"the log divides by a peak of {_peak(implied, precision)}",
         relative=0.05 / tflops if both else 0.0,
     )
 

@@ -162,6 +162,13 @@ def test_an_mfu_that_does_not_follow_from_the_tflops_is_contradicted() -> None:
     )
 
 
+def test_a_peak_that_does_not_explain_the_mfu_is_not_its_reason() -> None:
+    """If the MFU is not the TFLOPs over the stated peak either, the message names no peak."""
+    claim = claims_of(titan("NVIDIA GeForce RTX 5090", 30.0))["mfu"]
+    assert claim.contradicted
+    assert claim.note is None
+
+
 def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
     """If the GPU's peak is unknown, an MFU is not checked."""
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
