@@ -31,7 +31,8 @@ def is_stream(name: str) -> bool:
 def with_stream(runs: Sequence[LogRun], streamed: Sequence[LogRun]) -> list[LogRun]:
     """Return the runs of a log, with the records of a stream added to the matching run.
 
-    If no run matches the stream, or several do, the stream's own runs are added at the end.
+    If no run matches the whole stream, each run of the stream is added to the run that it matches.
+    A run of the stream that matches no run, or several, is added at the end.
     """
     launches = [launch for run in streamed for launch in _launches(run)]
     combined = {
@@ -39,6 +40,10 @@ def with_stream(runs: Sequence[LogRun], streamed: Sequence[LogRun]) -> list[LogR
         for at, run in enumerate(runs)
         if (joined_run := _with_launches(run, launches)) is not None
     }
+    if len(combined) != 1 and len(streamed) > 1:
+        for stream in streamed:
+            runs = with_stream(runs, [stream])
+        return [*runs]
     if len(combined) != 1:
         return [*runs, *streamed]
     ((same, run),) = combined.items()

@@ -106,6 +106,29 @@ def test_a_stream_with_other_losses_is_another_run(console: Path) -> None:
     assert [len(run.steps) for run in runs] == [4, 4]
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_each_run_of_a_stream_is_paired_with_its_run_in_the_console(
+    console: Path, *, same: bool
+) -> None:
+    """If both files contain two runs, each run of the stream is that of a run in the console.
+
+    A run of the stream that differs from both runs of the console is a run of its own.
+    """
+    first, second = ({at: loss - less for at, loss in LOSSES.items()} for less in (0, 0.5))
+    console.write_text(
+        "".join(f"{titan(*step)}\n" for losses in (first, second) for step in losses.items())
+    )
+    if not same:
+        second = {at: loss + 1 for at, loss in LOSSES.items()}
+    stream = console.with_name("metrics.jsonl")
+    stream.write_text(
+        "".join(f"{titan_metrics(*at)}\n" for losses in (first, second) for at in losses.items())
+    )
+    runs = read_together(console, stream)
+    assert [len(run.steps) for run in runs] == [4, 4] if same else [4, 4, 4]
+    assert [len(run.formats) for run in runs] == [2, 2] if same else [2, 1, 1]
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_after_a_restart_the_stream_is_that_of_both_launches(
     tmp_path: Path, appended: bool
