@@ -28,7 +28,8 @@ from parsers.summary.run import RunSummary
 
 # Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
 _TOLERANCE = 0.02
-# Programs print at least this many decimals, of an MFU in percent two.
+# Programs print at least this many decimals, of an MFU in percent two. If the log has more of them,
+# the error of rounding is smaller.
 _ROUNDING = {
     "samples_per_second": 0.05,
     "tokens_per_second": 0.5,
@@ -215,6 +216,7 @@ def _rate(
         median(row[name] for row in rows_with_sizes),
         computed,
         f"{what.format(batch=size)} in {seconds:.4g} s",
+        rounding=_rounding(name, rows_with_sizes),
         relative=_COARSE_SECONDS / seconds,
     )
 
@@ -234,6 +236,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     if len(stating_rows) < _FEWEST or len({row["global_batch_size"] for row in stating_rows}) > 1:
         return None
     work = median(row[name] * row["step_seconds"] for row in stating_rows)
+    rounding = _rounding(name, stating_rows)
     checked = [
         _claim(
             name,
@@ -241,6 +244,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
             work / row["step_seconds"],
             f"the median work (rate · step time) of {len(stating_rows)} reports, divided by the "
             f"step time of {row['step_seconds']:.4g} s",
+            rounding=rounding,
             relative=_COARSE_SECONDS / row["step_seconds"],
         )
         for row in stating_rows
@@ -268,6 +272,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
         median(row["tokens_per_second_per_gpu"] for row in stating_rows),
         median(row["tokens_per_second"] / gpus for row in stating_rows),
         f"{_rounded(all_gpus)} tokens/s divided by {gpus} GPUs",
+        rounding=_rounding("tokens_per_second_per_gpu", stating_rows),
         relative=0.5 / all_gpus,
     )
 
@@ -301,6 +306,7 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
         stated,
         computed,
         f"{flops[title]:.4g} FLOPs ({title}) in {1 / speed:.4g} s on {gpus} GPUs",
+        rounding=_rounding("reported_tflops_per_gpu", stating_rows),
         relative=_COARSE_SECONDS * speed,
     )
 
@@ -346,10 +352,11 @@ def _mfu(
         stated,
         computed,
         formula,
+        rounding=_rounding("reported_mfu", stating_rows),
         note=None
         if right_peak or not explained
         else f"the log divides by a peak of {_peak(implied, precision)}",
-        relative=0.05 / tflops if both else 0.0,
+        relative=_rounding("reported_tflops_per_gpu", both) / tflops if both else 0.0,
     )
 
 
@@ -371,21 +378,29 @@ def _peak(tflops: float, precision: str) -> str:
     return f"{tflops:.4g}{whose}"
 
 
+def _rounding(name: str, rows: Sequence[Row]) -> float:
+    """Return by how much a number in the log may be rounded: half of its last printed digit."""
+    decimals = max(len(f"{row[name]!r}".partition(".")[2]) for row in rows)
+    return min(_ROUNDING[name], 0.5 / 10.0**decimals)
+
+
 def _claim(
     name: str,
     stated: float,
     computed: float,
     formula: str,
     *,
+    rounding: float,
     note: str | None = None,
     relative: float = 0.0,
 ) -> Claim:
     """Return a claim; it is contradicted if its numbers differ by more than rounding can explain.
 
-    name: the name of the number in step reports, e.g. `reported_mfu`. relative: the relative error
-    of `computed`, because the values in the log are rounded.
+    name: the name of the number in step reports, e.g. `reported_mfu`. rounding: the absolute error
+    of `stated`. relative: the relative error of `computed`. Both are because the values in the log
+    are rounded.
     """
-    allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
+    allowed = rounding + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed
     return Claim(
         quantity=name.removeprefix("reported_"),

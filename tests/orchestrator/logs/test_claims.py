@@ -54,6 +54,21 @@ def test_samples_per_second_are_the_batch_over_the_seconds(
     assert claim.formula == "a batch of 256 in 4 s"
 
 
+@pytest.mark.parametrize(("stated", "contradicted"), [("1.9", False), ("1.930", True)])
+def test_a_small_rate_may_differ_by_half_of_its_last_digit(
+    stated: str, *, contradicted: bool
+) -> None:
+    """2 / 1.067 s is 1.87 samples/s: 1.9 may be this rate, but 1.930, 3 % more, is not."""
+    lines = (LINE.format(n=n, ms=1067.0, tflops="", rate="{}") for n in range(1, 6))
+    rates = [stated[:-1] + digit for digit in "11000"] if contradicted else [stated] * 5
+    log = MEGATRON + "".join(
+        line.format(f" samples per second: {rate} |")
+        for line, rate in zip(lines, rates, strict=True)
+    )
+    claim = claims_of(log.replace("size:   256", "size:     2"))["samples_per_second"]
+    assert claim.contradicted is contradicted
+
+
 def test_samples_per_second_that_give_the_batch_are_not_checked() -> None:
     """If the log has no batch, it is computed from samples/s, and the samples/s are not a claim."""
     log = megatron(rate=" samples per second: 64.000 |").replace("global batch size:   256 |", "")
