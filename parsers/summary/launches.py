@@ -149,8 +149,7 @@ def run_reports(
     """Return the step reports of a run, and which of them its numbers use.
 
     Reports of the warm-up of each launch are not used, and neither are means over iterations that
-    other reports cover. Reports that include a skipped update are
-    used only with `keep_skipped`.
+    other reports cover. Reports that include a skipped update are used only with `keep_skipped`.
     """
     return RunReports(
         tuple(
