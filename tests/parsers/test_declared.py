@@ -33,7 +33,7 @@ from parsers.formats.declared.scripts import (
     TORCHTUNE_BAR,
     TRANSFORMER_XL,
 )
-from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE
+from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PRIME_RL
 from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_PERCENT
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
@@ -267,6 +267,53 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "grad_norm": 9.125,
             "learning_rate": 1e-05,
             "max_memory_allocated_gib": 12.34,
+        },
+    ),
+    "prime-rl, a step of less than a second": (
+        PRIME_RL,
+        (
+            "Step 7 |   345ms | Loss 0.5125 | Grad. Norm 0.0625 | LR 1.00e-06 | Throughput 7101 "
+            "tokens/s | MFU 22.0% | Peak Mem. 41.5 GiB"
+        ),
+        {
+            "iteration": 7,
+            "loss": 0.5125,
+            "grad_norm": 0.0625,
+            "learning_rate": 1e-6,
+            "step_seconds": 0.345,
+            "tokens_per_second": 7101.0,
+            "reported_mfu": 0.22,
+            "max_memory_reserved_gib": 41.5,
+            "log_interval": 1,
+        },
+    ),
+    "prime-rl, a step of minutes": (
+        PRIME_RL,
+        (
+            "Step 7 |  2m 13s | Loss 0.5125 | Entropy 0.2 | LR 1.00e-06 | Throughput 7101 tokens/s "
+            "| MFU 22.0% | Peak Mem. 41.5 GiB"
+        ),
+        {
+            "iteration": 7,
+            "loss": 0.5125,
+            "learning_rate": 1e-6,
+            "step_seconds": 133.0,
+            "tokens_per_second": 7101.0,
+            "reported_mfu": 0.22,
+            "max_memory_reserved_gib": 41.5,
+            "log_interval": 1,
+        },
+    ),
+    "prime-rl, a step of hours": (
+        PRIME_RL,
+        "Step 7 |   2h 3m | Loss 0.5125 | LR 1.00e-06 | Throughput 0 tokens/s | Peak Mem. 41.5 GiB",
+        {
+            "iteration": 7,
+            "loss": 0.5125,
+            "learning_rate": 1e-6,
+            "step_seconds": 7380.0,
+            "max_memory_reserved_gib": 41.5,
+            "log_interval": 1,
         },
     ),
     "Transformer-XL without a rate": (

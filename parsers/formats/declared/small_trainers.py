@@ -15,13 +15,28 @@ line above it.
   rounded number of tokens.
 * prime's tokens/s are of all ranks that train together. Its first step has none.
 * prime-rl's throughput is of all ranks. Throughput and MFU are 0 before the second step.
-  Its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.00s | Loss 1.1 | …`.
+  Its memory is the reserved peak. Since 2026 it prints `Step 11 |  38.0s | Loss 1.1 | …`. A
+  time below one second is printed as `345ms`, and a long time as `2m 13s` or `1h 2m`. Fractions
+  of a second, or seconds, are then cut off, i.e. less than 2 % of the time.
 * Automodel prints the allocated peak. It prints tokens/s of all ranks and, in parentheses,
   of one rank. Without parentheses, as in 2025, they may be of either and are not read. It
   also writes the same values as JSON.
 """
 
-from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from parsers.formats.declared.declaration import (
+    ITERATION,
+    MILLISECONDS,
+    PERCENT,
+    Declaration,
+    Field,
+    line_format,
+)
+from parsers.records import Step
+from parsers.steps.blocks import StepBlock
 
 _END = r"(?= *(?:\||$))"
 
@@ -55,15 +70,49 @@ PRIME = line_format(
     )
 )
 
+# `Step 7 | 2m 13s | Loss `
+_LONG_TIME = re.compile(
+    r"(?<!\w)(?P<before>Step [0-9]{1,18} \| +)(?P<many>[0-9]{1,5})(?P<long>[dhm])"
+    r"(?: (?P<few>[0-9]{1,2})(?P<short>[hms]))?(?= \| Loss )"
+)
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_BEFORE_TIME = r"(?<!\w)Step [0-9]+ +\| +(?:Time: +)?"
+
+
+def _in_seconds(text: str) -> str:
+    """Return lines of prime-rl in which long times are in seconds, e.g. 133s for `2m 13s`."""
+
+    def seconds(match: re.Match[str]) -> str:
+        total = int(match["many"]) * _UNITS[match["long"]]
+        if match["few"]:
+            total += int(match["few"]) * _UNITS[match["short"]]
+        return f"{match['before']}{total}s"
+
+    return _LONG_TIME.sub(seconds, text)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _PrimeRl(Declaration):
+    """The format of prime-rl, whose long times are in several units."""
+
+    def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
+        """Return the steps of the first lines of `text`, as columns."""
+        return super().read_lines(offsets, _in_seconds(text))
+
+    def __call__(self, offset: int, line: str) -> Iterator[Step]:
+        """Yield the steps that a line reports."""
+        return super().__call__(offset, _in_seconds(line))
+
+
 PRIME_RL = line_format(
-    Declaration(
+    _PrimeRl(
         name="prime-rl",
         anchors=(b"| Peak Mem.",),
-        head=rf"(?<!\w)Step {ITERATION} +\| +(?:Time: +)?[0-9.]+s +\| ",
+        head=rf"(?<!\w)Step {ITERATION} +\| +(?:Time: +)?"
+        r"(?:[0-9.]+m?s|[0-9]+[dhm](?: [0-9]+[hms])?) +\| ",
         fields=(
-            Field(
-                "step_seconds", r"(?<!\w)Step [0-9]+ +\| +(?:Time: +)?", r"s(?= +\|)", needed=True
-            ),
+            Field("step_seconds", _BEFORE_TIME, r"s(?= +\|)"),
+            Field("step_seconds", _BEFORE_TIME, r"ms(?= +\|)", scale=MILLISECONDS),
             Field("loss", r"\| (?:KL )?Loss:? +", _END),
             Field("grad_norm", r"\| Grad\. Norm:? +", _END),
             Field("learning_rate", r"\| LR:? +", _END),
