@@ -128,7 +128,15 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"The training process", r"\] - The training process is complete"),
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),
+    # litgpt
     _sign(_COMPLETED, _FINISHED, b"Training time: ", r"^Training time: [0-9]+\.[0-9]{2}s\s*$"),
+    _sign(
+        _COMPLETED, _FINISHED, b"| - Training Time ", r"^\| - Training Time +: +[0-9]+\.[0-9]{2} s"
+    ),
+    # prime-rl
+    _sign(
+        _COMPLETED, _FINISHED, b"trainer finished!", r"\bSUCCESS (?:SFT|RL) trainer finished!\s*$"
+    ),
     # fairseq
     _sign(_COMPLETED, _FINISHED, b"done training in ", r"\bdone training in [0-9.]+ seconds"),
     # modded-nanogpt, and programs made from it that may stop before the last step

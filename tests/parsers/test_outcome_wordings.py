@@ -449,6 +449,10 @@ LINES = {
     "stopping_early: wallclock_cap train_time:600012ms step:1234/20000": (COMPLETED, None),
     "stopping_early: wallclock_cap train_time: 590012ms step: 1234/20000": (COMPLETED, None),
     "peak_vram_mb:     45060.2": (COMPLETED, None),
+    "02:40:54 SUCCESS SFT trainer finished!": (COMPLETED, None),
+    "02:40:54 SUCCESS RL trainer finished!": (COMPLETED, None),
+    "| - Training Time : 48.30 s": (COMPLETED, None),
+    "| - Training Time             :  241.49 s": (COMPLETED, None),
     "ERROR:composer.cli.launcher:Rank 0 crashed with exit code 1.": (ERROR, None),
     "ERROR:composer.cli.launcher:Rank 3 crashed with exit code -9.": (KILLED, None),
     "2026-01-02 03:04:05.123 n1:0 olmo.util:158 CRITICAL Uncaught OLMoThreadError: generator "
@@ -465,6 +469,7 @@ LINES = {
 }
 
 NO_ENDS = (
+    "02:40:54 SUCCESS Evals finished!",
     "step:125/3350 val_loss:4.27874 train_time:18.355s step_avg:146.79ms",
     (
         "W0102 03:04:05.6 341 bfc_allocator.cc:291] Allocator (GPU_0_bfc) ran out of memory trying "
