@@ -639,8 +639,11 @@ def prime_rl(random: Random) -> Printed:
             f"{it['mfu']}% | Peak Mem.: {it['memory']}/79.1 GiB (37.3%)"
         )
     else:
+        whole = random.randrange(60, 3600)
+        long, seconds = f"{whole // 60}m {whole % 60}s", it["seconds"]
+        time, it["seconds"] = random.choice([(f"{seconds}s", seconds), (long, str(whole))])
         text = (
-            f"Step {n} | {it['seconds']:>6}s | Loss {value} | Grad. Norm {it['norm']} | LR "
+            f"Step {n} | {time:>7} | Loss {value} | Grad. Norm {it['norm']} | LR "
             f"{it['lr']} | Throughput {rate} tokens/s | MFU {it['mfu']}% | Peak Mem. "
             f"{it['memory']} GiB"
         )
@@ -835,6 +838,22 @@ def litgpt_peak(random: Random) -> Printed:
     seconds, gigabytes = number(random, ".2f"), number(random, ".2f")
     return Printed(
         f"Training time: {seconds}s\nMemory used: {gigabytes} GB",
+        (
+            Usage(
+                source=UsageSource.TORCH,
+                max_memory_allocated_gib=float(gigabytes) * 1e9 / 2**30,
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("litgpt, peak memory")
+def litgpt_peak_in_table(random: Random) -> Printed:
+    """Print the row of litgpt's last table with the peak memory, as of a pretraining or not."""
+    gigabytes, width = number(random, ".2f"), random.choice([14, 26])
+    return Printed(
+        f"| - {'Memory Used':{width}}: {gigabytes} GB",
         (
             Usage(
                 source=UsageSource.TORCH,

@@ -10,6 +10,7 @@
     Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)
     Training time: 11.20s
     Memory used: 13.90 GB
+    | - Memory Used   : 13.90 GB                                                   since 2024
     2026-01-02 03:04:05 (UTC) - 0:02:11 - train - INFO - step: 000001 - done (%): 1.0 - loss: 0.874
         - lr: 4.0e-06 - peak_alloc_mem (GB): 21.0 - alloc_mem (GB): 17.1 - words_per_second: 585.7 …
 
@@ -178,10 +179,11 @@ _PEAK = re.compile(
     r"(?<!\w)Training time: [0-9]+\.[0-9]{2}s\s*\n[^\n]{0,200}?(?<!\w)"
     r"Memory used: (?P<gigabytes>[0-9]{1,6}\.[0-9]{2}) GB(?!\w)"
 )
+_PEAK_IN_TABLE = re.compile(r"\| - Memory Used +: +(?P<gigabytes>[0-9]{1,6}\.[0-9]{2}) GB(?!\w)")
 
 
 def _parse_peak(offset: int, text: str) -> Iterator[Usage]:
-    if match := _PEAK.search(text):
+    if match := _PEAK.search(text) or _PEAK_IN_TABLE.search(text.partition("\n")[0]):
         yield Usage(
             source=UsageSource.TORCH,
             max_memory_allocated_gib=float(match["gigabytes"]) * 1e9 / 2**30,
@@ -191,7 +193,7 @@ def _parse_peak(offset: int, text: str) -> Iterator[Usage]:
 
 LITGPT_MEMORY = LogFormat(
     name="litgpt, peak memory",
-    anchors=(b"Training time: ",),
+    anchors=(b"Training time: ", b"| - Memory Used "),
     parse=_parse_peak,
     following=1,
 )
