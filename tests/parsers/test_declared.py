@@ -316,6 +316,17 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
+    "verl of 2026, at the beginning of a warm-up": (
+        VERL,
+        "step:1 - actor/lr:0.0 - timing_s/step:96.5 - perf/throughput:5.5",
+        {
+            "iteration": 1,
+            "learning_rate": 0.0,
+            "step_seconds": 96.5,
+            "tokens_per_second_per_gpu": 5.5,
+            "log_interval": 1,
+        },
+    ),
     "Transformer-XL without a rate": (
         TRANSFORMER_XL,
         (
@@ -392,12 +403,11 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "log_interval": 1,
         },
     ),
-    "verl of 2025": (
+    "verl of 2025, whose learning rate is rounded to zero": (
         VERL,
         "(main_task pid=1) step:1 - actor/lr:0.000 - mfu/actor:0.322 - timing_s/step:215.1 - a:1",
         {
             "iteration": 1,
-            "learning_rate": 0.0,
             "reported_mfu": 0.322,
             "step_seconds": 215.1,
             "log_interval": 1,

@@ -9,7 +9,8 @@ A step includes generation, scoring and training. Throughput is in tokens per se
 GPU. The MFU is read from `perf/mfu/actor` (`mfu/actor` in older versions), the training of
 the actor. The MFU of `actor_infer`, the actor's forward passes, is not read. Since 2026 the
 peaks of memory are `actor/perf/max_memory_…`. A validation before the training has `step:0`
-and no times.
+and no times. Until mid-2025, numbers have three decimals. Nearly every learning rate is then
+printed as `0.000`, which is not read.
 
 verl's trainer for supervised fine-tuning prints fewer values, in the same form. Older releases
 print the learning rate in thousandths, and some print no time:
@@ -57,7 +58,7 @@ VERL = line_format(
             Field("reported_mfu", r" - (?:perf/)?mfu/actor:(?!0\.0+(?: |$))", _END),
             Field("max_memory_allocated_gib", r" - (?:actor/)?perf/max_memory_allocated_gb:", _END),
             Field("max_memory_reserved_gib", r" - (?:actor/)?perf/max_memory_reserved_gb:", _END),
-            Field("learning_rate", r" - actor/lr:", _END),
+            Field("learning_rate", r" - actor/lr:(?!0\.000(?: |$))", _END),
             Field("grad_norm", r" - actor/grad_norm:", _END),
             Field("loss", r" - actor/pg_loss:", _END),
         ),
