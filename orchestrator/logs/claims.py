@@ -380,7 +380,7 @@ def _peak(tflops: float, precision: str) -> str:
 
 def _rounding(name: str, rows: Sequence[Row]) -> float:
     """Return by how much a number in the log may be rounded: half of its last printed digit."""
-    decimals = max(len(f"{row[name]!r}".partition(".")[2]) for row in rows)
+    decimals = max(len(f"{row[name]:.12g}".partition(".")[2]) for row in rows)
     return min(_ROUNDING[name], 0.5 / 10.0**decimals)
 
 

@@ -45,7 +45,7 @@ from parsers.formats.declared.scripts import (
     TRANSFORMER_XL,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PICOTRON, PRIME, PRIME_RL
-from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024, TORCHTITAN_PERCENT
+from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_2024
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -71,7 +71,6 @@ from parsers.scan.reader import AnyFormat, LogFormat
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
     TORCHTITAN_2024,
-    TORCHTITAN_PERCENT,
     NEMO,
     NEMO_1,
     MEGATRON_BRIDGE,

@@ -395,7 +395,7 @@ def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
     if segment.resumed_from is not None:
         return segment.resumed_from > 0
     # A launch without a checkpoint reports at the end of its first interval at the latest.
-    interval = (steps if len(steps) > 1 else steps_before).column("iteration")[:2]
+    interval = [*dict.fromkeys((steps if len(steps) > 1 else steps_before).column("iteration"))][:2]
     return len(interval) == 2 and first.iteration > interval[1] - interval[0]
 
 

@@ -521,7 +521,7 @@ def llm_c_pytorch(random: Random) -> Printed:
     )
 
 
-@prints("torchtitan, percent")
+@prints("torchtitan")
 def torchtitan_percent(random: Random) -> Printed:
     """Print a report of a program made from torchtitan, with the percentage of the training."""
     n, of, rate, value = count(random), count(random), count(random, 10**6), loss(random, ".4f")
@@ -531,7 +531,6 @@ def torchtitan_percent(random: Random) -> Printed:
         f"loss: {value:>7}  memory: {it['memory']:>5}GiB(93.48%)  tps: {rate:,}  "
         f"mfu: {it['mfu']}%",
         iteration=n,
-        iterations=of,
         loss=float(value),
         max_memory_reserved_gib=float(it["memory"]) or None,
         tokens_per_second_per_gpu=float(rate),

@@ -34,7 +34,7 @@ from parsers.formats.declared.scripts import (
     TRANSFORMER_XL,
 )
 from parsers.formats.declared.small_trainers import AUTOMODEL_CONSOLE, PRIME_RL
-from parsers.formats.declared.torchtitan import TORCHTITAN, TORCHTITAN_PERCENT
+from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
 from parsers.scan.reader import LogFormat
@@ -494,11 +494,6 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         "s:12 trl:7.012300",
         {"iteration": 12, "loss": 7.0123},
     ),
-    "llm.c, its first program for PyTorch": (
-        LLM_C_PYTORCH,
-        "iteration 2, loss: 4.623322486877441, time: 77.381ms",
-        {"iteration": 2, "loss": 4.623322486877441, "step_seconds": 0.077381, "log_interval": 1},
-    ),
     "llm.c, its program for PyTorch of May 2024": (
         LLM_C_PYTORCH,
         "iteration 2, loss: 4.6233, time: 77.381ms, tok/s: 105868.25, norm: 15.339",
@@ -512,14 +507,13 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
         },
     ),
     "torchtitan with the part of the training that is done": (
-        TORCHTITAN_PERCENT,
+        TORCHTITAN,
         (
             f"{TITAN}step: 10/700 =  1.4286%  loss:  6.2500  memory: 87.04GiB(93.48%)  "
             "tps: 52,142  mfu: 3.09%"
         ),
         {
             "iteration": 10,
-            "iterations": 700,
             "loss": 6.25,
             "max_memory_reserved_gib": 87.04,
             "tokens_per_second_per_gpu": 52142.0,
@@ -773,7 +767,7 @@ NOTHING = {
     "a validation in llm.c's file of losses": (LLM_C_LOSSES, "s:12 tel:7.0123"),
     "a torn line of llm.c's first program for PyTorch": (
         LLM_C_PYTORCH,
-        "iteration 2, loss: 4.623322486877441, time: 77.38",
+        "iteration 2, loss: 4.6233, time: 77.381ms, tok/s: 105868.2",
     ),
     "a validation of nanoGPT": (NANOGPT, "step 250: train loss 1.5440, val loss 1.7220"),
     "a torn line of nanoGPT": (NANOGPT, "iter 10: loss 3.2202, time 893.7"),

@@ -88,6 +88,8 @@ def mutated(random: Random) -> bytes:
 
 
 DURATION = re.compile(r"(?:(\d{1,30}) days?, )?(\d\d?):(\d\d):(\d\d)\.(\d\d)")
+UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+IN_TWO_UNITS = re.compile(r"(?=(\d{1,5})([dhm])(?: (\d{1,2})([hms]))?)")
 # Thirty digits are more than a float has.
 NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3})?))")
 
@@ -107,11 +109,17 @@ def values_in(text: str) -> set[float]:
         hours, minutes, seconds, hundredths = map(int, clock)
         minutes += 60 * (hours + 24 * int(days or 0))
         values.add(60 * minutes + seconds + hundredths / 100)
+    for many, long, few, short in IN_TWO_UNITS.findall(text):
+        values.add(int(many) * UNITS[long])
+        values.add(int(many) * UNITS[long] + int(few or 0) * UNITS[short or "s"])
     return {value for value in values if math.isfinite(value)}
 
 
-# The lines of these formats have no iteration, so teralog numbers them.
-COUNTED = {log_format.name for log_format in ALL_FORMATS if getattr(log_format, "counted", False)}
+# Lines of these formats have no iteration, or some of them have none. So teralog numbers them.
+COUNTED = {
+    "MLPerf",
+    *(log_format.name for log_format in ALL_FORMATS if getattr(log_format, "counted", False)),
+}
 
 
 def numbers_of(record: Record) -> Iterator[tuple[str, float]]:

@@ -315,6 +315,8 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
     assert nothing.step_seconds.mean is None
     more = "step:9/9 val_loss:2.0 val_bpb:1.2 val_time:31ms train_time:900ms step_avg:100.00ms\n"
     assert summary(log, more).step_seconds.mean == 0.1
+    torn = "step:9/9 val_loss:2.0 train_time:900msstep:7/8 train_time:700ms step_avg:100.00ms\n"
+    assert summary(log, torn).step_seconds.mean is None
     none = summary(log, "step:9/9 val_loss:3.2 train_time:4.5s step_avg:infms\n")
     assert none.step_seconds.mean is None
 

@@ -152,6 +152,7 @@ LITGPT_2023 = line_format(
             Field("tokens_per_second_per_gpu", r"ms, speed: ", " toks/s/device"),
         ),
         whole=r", (?:iter )?time: [0-9]+\.[0-9]{2} ?ms",
+        never=r"(?<!\w)iteration ",  # of llm.c
         log_interval=1,
     )
 )

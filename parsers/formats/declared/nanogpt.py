@@ -26,7 +26,7 @@
   line, with carriage returns. At the end, both print the peak of allocated memory
   and the time of the training. The rate is of all ranks. The MFU is 0 on a device
   that the program does not know.
-* The first program of llm.c for PyTorch (April and May 2024) prints the tokens per second of
+* The first program of llm.c for PyTorch (May 2024) prints the tokens per second of
   the step that it reports. llm.c also writes losses to a file `main.log`, which contains no times.
   There it numbers steps from 0, but in the console from 1.
 * modded-nanogpt prints the time since the start of the training, or since step 10 in older
@@ -103,16 +103,15 @@ LLM_C = line_format(
 LLM_C_PYTORCH = line_format(
     Declaration(
         name="llm.c, PyTorch",
-        anchors=(b", time: ",),
+        anchors=(b"ms, tok/s: ",),
         head=rf"(?<!\w)iteration {ITERATION}, loss: ",
         fields=(
             Field("loss", r", loss: ", r"(?=, time: )", needed=True),
             Field("step_seconds", r", time: ", "ms", scale=MILLISECONDS, needed=True),
-            Field("tokens_per_second", r", tok/s: ", r"(?=,|\s|$)"),
+            Field("tokens_per_second", r", tok/s: ", r"(?=,|\s|$)", needed=True),
             Field("grad_norm", r", norm: ", r"(?=\s|$)"),
         ),
-        whole=r", time: [0-9]+\.[0-9]{3}ms(?:, tok/s: [0-9]+\.[0-9]{2}"
-        r"(?:, norm: (?:[0-9]+\.[0-9]{3}|nan|inf))?)?(?=\s|$)",
+        whole=r"ms, tok/s: [0-9]+\.[0-9]{2}(?:, norm: (?:[0-9]+\.[0-9]{3}|nan|inf))?(?=\s|$)",
         log_interval=1,
     )
 )
@@ -203,7 +202,7 @@ PARAMETER_GOLF = line_format(
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
-    r"(?: \w+:\S+)*? train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
+    r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
     r"(?: step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms|(?=\s*$))"
 )
 _STOPPED = re.compile(

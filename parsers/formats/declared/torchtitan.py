@@ -25,46 +25,28 @@ Such a line is read only if another line follows. Otherwise its last number may 
 
 from dataclasses import replace
 
-from parsers.formats.declared.declaration import (
-    ITERATION,
-    ITERATIONS,
-    PERCENT,
-    Declaration,
-    Field,
-    line_format,
-)
+from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
 from parsers.scan.reader import NEVER
 
-_HEAD = rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: "
+_HEAD = rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}(?:/[0-9]+ = +[0-9.]+%)?  +loss: "
 _LOSS = Field("loss", r"  loss: +", r"(?=  )", needed=True)
 _MEMORY = Field("max_memory_reserved_gib", r"  memory: +(?!0\.00GiB)", r"GiB\(")
-_FIELDS = (
-    _LOSS,
-    Field("grad_norm", r"  grad_norm: +", r"(?=  )"),
-    _MEMORY,
-    Field("tokens_per_second_per_gpu", r"  [tw]ps: +", r"(?=  )", needed=True),
-    Field("reported_tflops_per_gpu", r"  tflops: +", r"(?=  )"),
-    Field("reported_mfu", r"  mfu: +", "%", scale=PERCENT),
-)
-_WHOLE = r"  mfu: +(?:[0-9.,]+%|N/A)"
 
 TORCHTITAN = line_format(
     Declaration(
         name="torchtitan",
         anchors=(b"tps: ", b"wps: "),
         head=_HEAD,
-        fields=_FIELDS,
-        whole=_WHOLE,
+        fields=(
+            _LOSS,
+            Field("grad_norm", r"  grad_norm: +", r"(?=  )"),
+            _MEMORY,
+            Field("tokens_per_second_per_gpu", r"  [tw]ps: +", r"(?=  )", needed=True),
+            Field("reported_tflops_per_gpu", r"  tflops: +", r"(?=  )"),
+            Field("reported_mfu", r"  mfu: +", "%", scale=PERCENT),
+        ),
+        whole=r"  mfu: +(?:[0-9.,]+%|N/A)",
         never=r"validate step:|wps: [0-9,]+ *$",
-    )
-)
-TORCHTITAN_PERCENT = line_format(
-    Declaration(
-        name="torchtitan, percent",
-        anchors=(b"%  loss: ",),
-        head=rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}/{ITERATIONS} = +[0-9.]+%  +loss: ",
-        fields=_FIELDS,
-        whole=_WHOLE,
     )
 )
 TORCHTITAN_2024 = replace(
