@@ -43,7 +43,7 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
             f"{counted(summary.covered, 'mean')} over several steps {verb} left out, because other "
             "reports cover these steps"
         )
-    if summary.step_times_from == "tokens_per_second":
+    if summary.step_times_from in {"tokens_per_second", "tokens_per_second_per_gpu"}:
         yield "step times are computed: the tokens of a step divided by the tokens/s"
     if summary.step_seconds.mean is not None and not summary.step_seconds.n:
         yield "the step time is the mean of the whole run, with the warm-up"

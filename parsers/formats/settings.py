@@ -7,6 +7,7 @@ A Setting's value is text, as printed up to the end of its line. Only counts are
 set and there is no Setting. Every rank or node may print the same setting again.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -174,6 +175,29 @@ def _from_billions(text: str) -> str:
     return str(int(Decimal(text) * 10**9))
 
 
+# Building device mesh with parallelism: pp=4, dp_replicate=1, dp_shard=2, cp=1, tp=1, ep=1, etp=1
+# Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]                    torchtitan until 2025
+_MESH = re.compile(
+    r"Building device mesh with parallelism: (?P<axes>[a-z_]+=[0-9]{1,6}(?:, [a-z_]+=[0-9]{1,6})*)$"
+    r"|Building (?P<count>[0-9])-D device mesh with \[[^\[\]]*\], \[(?P<sizes>[0-9, ]*)\]"
+)
+# The axes of experts divide the same GPUs once more.
+_OWN_AXES = {"pp", "dp_replicate", "dp_shard", "cp", "tp"}
+
+
+def _mesh(offset: int, line: str) -> Iterator[Setting]:
+    for match in matches(_MESH, line):
+        if match["axes"]:
+            axes = dict(axis.split("=") for axis in match["axes"].split(", "))
+            sizes = [int(size) for axis, size in axes.items() if axis in _OWN_AXES]
+            whole_mesh = axes.keys() >= _OWN_AXES
+        else:
+            sizes = [int(size) for size in match["sizes"].split(",") if size.strip()]
+            whole_mesh = len(sizes) == int(match["count"])
+        if whole_mesh and (gpus := math.prod(sizes)):
+            yield Setting(name="world_size", value=str(gpus), source="report", offset=offset)
+
+
 # > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688)        Megatron and similar
 _VOCABULARY = re.compile(
     rf"padded vocab \(size: (?P<vocab_size>{COUNT})\) with {COUNT} dummy tokens "
@@ -273,6 +297,7 @@ BATCH_COUNTS = setting_format(
     b" batch size ",
     b"dist_world_size=",
 )
+MESH = setting_format("torchtitan's device mesh", _mesh, b" device mesh with ")
 VOCABULARY = setting_format("vocabulary", named_settings(_VOCABULARY), b" dummy tokens (new size: ")
 SETTINGS = (
     ARGUMENTS,
@@ -281,5 +306,6 @@ SETTINGS = (
     PARALLEL_SIZES,
     PARAMETER_COUNTS,
     BATCH_COUNTS,
+    MESH,
     VOCABULARY,
 )

@@ -73,7 +73,8 @@ _SIGNS = (
     # torchrun with --max-restarts
     (b"will restart worker", LaunchKind.RESTART, r"Worker group FAILED\. .* will restart worker g"),
     (b"***** Running training", LaunchKind.START, r"\*{5} Running training \*{5}"),
-    # torchtitan, once per process: its settings, and then where it starts
+    # torchtitan, once per process: its GPUs, its settings, and then where it starts
+    (b" device mesh with ", LaunchKind.START, r"Building (?:[0-9]-D )?device mesh with "),
     (b"Trainer is initialized with ", LaunchKind.START, r"Trainer is initialized with local batch"),
     (b"Training starts at step ", LaunchKind.START, r"Training starts at step [0-9]+"),
     (b"using world size: ", LaunchKind.SET_UP, r"using world size: [0-9]+"),

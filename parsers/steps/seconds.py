@@ -105,7 +105,7 @@ def is_sound(value: float) -> bool:
 
 
 def step_seconds(
-    reported: float | None, work: int | None, work_per_second: float | None
+    reported: float | None, work: float | None, work_per_second: float | None
 ) -> float | None:
     """Return the seconds of a step: as reported, or else its work divided by the work per second.
 

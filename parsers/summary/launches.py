@@ -16,10 +16,15 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """Values that the caller knows from the configuration of a run; unknown values are None."""
+    """Values that the caller knows from the configuration of a run; unknown values are None.
+
+    tokens_per_gpu: the tokens of an iteration, divided by the number of GPUs. Leave it out if
+    iterations differ in their tokens.
+    """
 
     train_iters: int | None = None
     global_batch_size: int | None = None
+    tokens_per_gpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,8 @@ class LaunchReports:
 
     step_seconds: the time of each report: as reported, or else the global batch divided by the
     samples per second. If no report has such a time, it is the tokens of an iteration divided by
-    the tokens per second, or else it is computed from the times since the start.
+    the tokens per second (of all GPUs, or of one), or else it is computed from the times since the
+    start.
     times_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
     skips: for each report, whether it includes a skipped update.
     counted: for each report, whether the run's numbers use it.
@@ -183,7 +189,7 @@ def launch_reports(
     keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
-    seconds, times_from = _step_seconds(steps, configured.global_batch_size)
+    seconds, times_from = _step_seconds(steps, configured)
     so_far, since = steps.column("skipped"), steps.column("skipped_iterations")
     if overflows and not any(count is not None for count in (*so_far, *since)):
         skips = overflowed_updates(iterations, steps.column("offset"), overflows)
@@ -216,15 +222,17 @@ def _last_known(values: Iterable[int | None]) -> int | None:
     return next((value for value in reversed([*values]) if value is not None), None)
 
 
-def _step_seconds(steps: StepBlock, batch: int | None) -> tuple[Sequence[float | None], str | None]:
+def _step_seconds(
+    steps: StepBlock, configured: Configured
+) -> tuple[Sequence[float | None], str | None]:
     """Return the time of each report, and the field of the reports that the times are from.
 
-    batch: the global batch size, for reports that do not contain it.
+    configured: the global batch size and the tokens, for reports that do not contain them.
     """
     times: Sequence[float | None]
     if not steps.columns.keys().isdisjoint(("step_seconds", "samples_per_second")):
         reported, per_second = steps.column("step_seconds"), steps.column("samples_per_second")
-        sizes = (size or batch for size in steps.column("global_batch_size"))
+        sizes = (size or configured.global_batch_size for size in steps.column("global_batch_size"))
         times = [*map(step_seconds, reported, sizes, per_second)]
         if _any_known(times):
             return times, "step_seconds" if _any_known(reported) else "samples_per_second"
@@ -233,6 +241,11 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> tuple[Sequence[float |
         times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
         if _any_known(times):
             return times, "tokens_per_second"
+    if configured.tokens_per_gpu and "tokens_per_second_per_gpu" in steps.columns:
+        per_second = steps.column("tokens_per_second_per_gpu")
+        times = [step_seconds(None, configured.tokens_per_gpu, rate) for rate in per_second]
+        if _any_known(times):
+            return times, "tokens_per_second_per_gpu"
     if "train_seconds" in steps.columns:
         times = _between(steps.columns["iteration"], steps.columns["train_seconds"])
         if _any_known(times):

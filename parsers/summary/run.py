@@ -7,6 +7,8 @@ from statistics import fmean, harmonic_mean
 from typing import Any
 
 from parsers.fields import whole
+from parsers.formats.declared.json_lines import TORCHTITAN_METRICS
+from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
 from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs.run import LogRun
@@ -19,6 +21,7 @@ _MIB_PER_GIB = 1024
 _LEAST_FRACTION = 0.25
 _AXES = ("data", "tensor", "pipeline", "context")
 _UNKNOWN = Configured()
+_EQUAL_BATCHES = {TORCHTITAN.name, TORCHTITAN_METRICS.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +161,12 @@ def summarise(
     config = run.config
     stated_batch = configured.global_batch_size or whole(config.get("global_batch_size"))
     batch = stated_batch or _batch_by_rates(run)
-    configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
+    world_size = _world_size(run, config)
+    configured = Configured(
+        configured.train_iters or whole(config.get("train_iters")),
+        batch,
+        _tokens_per_gpu(run, batch, world_size),
+    )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
         _samples_per_second(reports, batch)
@@ -194,7 +202,7 @@ def summarise(
         global_batch_size=last_batch or batch,
         batch_by_rates=not (last_batch or stated_batch) and batch is not None,
         batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
-        world_size=_world_size(run, config),
+        world_size=world_size,
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
         device=_set_up(run, "device"),
         precision=_set_up(run, "precision"),
@@ -232,6 +240,18 @@ def _batch_by_rates(run: LogRun) -> int | None:
     return (
         size if size and max(abs(product - size) for product in middle) < _LEAST_FRACTION else None
     )
+
+
+def _tokens_per_gpu(run: LogRun, batch: int | None, world_size: int | None) -> float | None:
+    """Return the tokens of an iteration by torchtitan, divided by the number of GPUs.
+
+    All its iterations have the same tokens: a global batch of sequences of the same length. Returns
+    None for other programs, and if a value is unknown.
+    """
+    length = whole(run.config.get("seq_length"))
+    if batch and world_size and length and not _EQUAL_BATCHES.isdisjoint(run.formats):
+        return batch * length / world_size
+    return None
 
 
 def _formats(run: LogRun) -> tuple[str, ...]:

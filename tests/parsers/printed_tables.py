@@ -3,6 +3,7 @@
 The module `printed` explains what these functions return.
 """
 
+import math
 from random import Random
 
 from printed import Printed, count, number, prints
@@ -267,6 +268,22 @@ def batches(random: Random) -> Printed:
         "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
         f" (w. parallel, distributed & accumulation) = {value:,}",
         settings("report", global_batch_size=value),
+    )
+
+
+@prints("torchtitan's device mesh")
+def mesh(random: Random) -> Printed:
+    """Print torchtitan's line about the axes along which it divides the GPUs."""
+    own = [random.randint(1, 64) for _ in range(5)]
+    names = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
+    axes = ", ".join(f"{name}={size}" for name, size in zip(names, own, strict=True))
+    text = f"Building device mesh with parallelism: {axes}, ep={random.randint(1, 64)}, etp=1"
+    if random.random() < 0.5:
+        text = f"Building 2-D device mesh with ['dp_shard', 'tp'], [{own[0]}, {own[1]}]"
+        own = own[:2]
+    return Printed(
+        f"[titan] 2026-04-28 09:00:21,314 - root - INFO - {text}",
+        settings("report", world_size=math.prod(own)),
     )
 
 

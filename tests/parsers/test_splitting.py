@@ -279,9 +279,10 @@ def test_each_run_has_its_own_settings_and_outcome() -> None:
 
 
 def test_the_settings_that_torchtitan_prints_before_it_starts_are_of_its_launch() -> None:
-    """Both lines at the start of torchtitan, its settings and its first step, are of one run."""
+    """All lines at the start of torchtitan, from its GPUs to its first step, are of one run."""
     settings = (
-        "Trainer is initialized with local batch size 1, global batch size {}, gradient"
+        "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard={0}, cp=1, tp=1\n"
+        f"{TITAN}Trainer is initialized with local batch size 1, global batch size {{0}}, gradient"
         " accumulation steps 1, sequence length 4096, total steps 20 (warmup 2)\n"
     )
     ready = [TITAN + settings.format(batch) for batch in (8, 16)]
@@ -289,11 +290,10 @@ def test_the_settings_that_torchtitan_prints_before_it_starts_are_of_its_launch(
     first_run, second_run, third_run = runs_of(
         megatron(10, 20) + DONE + "".join(text * 2 + torchtitan(1, 10, 20) + done for text in ready)
     )
-    assert [run.config.get("global_batch_size") for run in (first_run, second_run, third_run)] == [
-        None,
-        "8",
-        "16",
-    ]
+    names = ("world_size", "global_batch_size")
+    assert [
+        [run.config.get(name) for name in names] for run in (first_run, second_run, third_run)
+    ] == [[None, None], ["8", "8"], ["16", "16"]]
 
 
 def validations(of: int, *steps: int) -> str:

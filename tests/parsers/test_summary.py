@@ -335,6 +335,41 @@ def test_the_time_since_a_resumption_belongs_to_the_steps_since_then(log: Path) 
     assert summary(log, result).step_seconds.mean == 496.855 / 3350
 
 
+MESHES = {
+    "of 2026": ("Building device mesh with parallelism: {}, ep=2, etp=1", True),
+    "until 2025": ("Building 2-D device mesh with ['pp', 'dp_shard'], [2, 4]", True),
+    "of 2024": ("Building 2-D device mesh with ('pp', 'dp'), [2, 4]", False),
+    "torn": ("Building device mesh with parallelism: pp=2, dp_replicate=1, dp_sha", False),
+    "torn until 2025": ("Building 2-D device mesh with ['pp', 'dp_shard'], [2]", False),
+    "without": ("Loading the dataset", False),
+}
+
+
+@pytest.mark.parametrize(("mesh", "known"), MESHES.values(), ids=MESHES)
+def test_torchtitan_s_step_times_are_computed_if_the_gpus_are_known(
+    log: Path, mesh: str, known: bool
+) -> None:
+    """The time of a step is its tokens, divided by the tokens/s of a GPU and by the GPUs."""
+    axes = "pp=2, dp_replicate=1, dp_shard=4, cp=1, tp=1"
+    head = "[rank0]:[titan] 2026-04-28 09:00:21,314 - root - INFO - "
+    words = (
+        mesh.format(axes),
+        (
+            "Trainer is initialized with local batch size 1, global batch size 16, gradient"
+            " accumulation steps 4, sequence length 1000, total steps 50 (warmup 10)"
+        ),
+        *(
+            f"step: {at:2}  loss:  6.2500  memory:  9.01GiB(58.23%)  tps: {rate}  mfu: 3.09%"
+            for at, rate in ((1, 100), (2, "1,000"), (3, 500))
+        ),
+    )
+    run_summary = summary(log, "".join(f"{head}{text}\n" for text in words))
+    times = [report.step_seconds for report in run_summary.reported]
+    assert times == ([20.0, 2.0, 4.0] if known else [None] * 3)
+    assert run_summary.step_times_from == ("tokens_per_second_per_gpu" if known else None)
+    assert run_summary.step_seconds.mean == (3.0 if known else None)
+
+
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
     """If a program reports only running means, e.g. DeepSpeed up to 0.6, the last one is used."""
     words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "
