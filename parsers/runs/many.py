@@ -7,11 +7,11 @@ each log: to send all records back would take as long as to read them.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.runs.pairs import read_pair
@@ -21,6 +21,9 @@ from parsers.runs.streams import is_stream, with_stream
 from parsers.scan.reader import AnyFormat
 from parsers.scan.shared import process_context
 from parsers.scan.sources import LogSlice
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
 
 T = TypeVar("T")
 Digest = Callable[[list[LogRun]], T]
@@ -37,6 +40,7 @@ _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
 # Below this, starting processes takes longer than reading.
 _WORTH_PROCESSES_BYTES = 2**24
+_WAIT_SECONDS = 0.1
 
 
 def read_each(
@@ -73,18 +77,51 @@ def read_each(
             left(left.size)
             yield path, result
         return
-    pool = ProcessPoolExecutor(processes, mp_context=process_context())
+    context = process_context()
+    count = context.Value("q", 0)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_share, initargs=(count,))
+    progress = _Progress(count, tell)
     pending: deque[Future[list[Read[T]]]] = deque()
     try:
         for batch in _batches(paths, sizes):
             pending.append(pool.submit(_read_batch, read_one, batch))
             # Finished batches wait for their turn, so not too many are submitted at once.
             if len(pending) > 4 * processes:
-                yield from _with_progress(pending.popleft().result(), tell)
+                yield from progress.result(pending.popleft())
         while pending:
-            yield from _with_progress(pending.popleft().result(), tell)
+            yield from progress.result(pending.popleft())
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_counts: list["Synchronized[int]"] = []
+"""In a process that reads logs for another one: how many bytes all such processes have read."""
+
+
+def _share(count: "Synchronized[int]") -> None:
+    _counts[:] = [count]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Passes on how many bytes several processes have read, while it waits for their results.
+
+    count: the number of bytes so far, which the processes increase. told: how many of them were
+    passed to `tell`.
+    """
+
+    count: "Synchronized[int]"
+    tell: Tell
+    told: int = 0
+
+    def result(self, future: Future[T]) -> T:
+        """Wait for a result and return it; call `tell` again and again meanwhile."""
+        done = False
+        while not done:
+            done = bool(wait([future], _WAIT_SECONDS).done)
+            before, self.told = self.told, self.count.value
+            self.tell(self.told - before)
+        return future.result()
 
 
 @dataclass(slots=True)
@@ -108,14 +145,19 @@ class _Left:
         self.tell(count)
 
 
-def _with_progress(batch: list[Read[T]], tell: Tell) -> Iterator[Read[T]]:
-    for path, result in batch:
-        tell(_size(path))
-        yield path, result
-
-
 def _read_batch(read_one: _ReadOne[T], batch: Sequence[LogPaths]) -> list[Read[T]]:
-    return [(path, _attempt(read_one, path, 1, lambda count: None)) for path in batch]
+    results: list[Read[T]] = []
+    for path in batch:
+        left = _Left(_size(path), limited=True, tell=_add)
+        results.append((path, _attempt(read_one, path, 1, left)))
+        left(left.size)
+    return results
+
+
+def _add(count: int) -> None:
+    (read_bytes,) = _counts
+    with read_bytes.get_lock():
+        read_bytes.value += count
 
 
 def _attempt(read_one: _ReadOne[T], path: LogPaths, processes: int, tell: Tell) -> T | OSError:

@@ -3,7 +3,9 @@
 import gzip
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,27 @@ def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> N
     assert runs == 1
     assert sum(progress) == log.stat().st_size
     assert sum(1 for count in progress if count) > 2
+
+
+def wait_for(path: Path, _: list[LogRun]) -> bool:
+    """Wait for a file, but give up after a minute; return whether it is there."""
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return path.exists()
+
+
+def test_progress_within_several_large_logs_is_reported_in_bytes(tmp_path: Path) -> None:
+    """Bytes are reported before the first of several large logs is done."""
+    logs = [tmp_path / f"{number}.log" for number in range(3)]
+    for log in logs:
+        log.write_bytes(b"a line of no meaning\n" * 400_000)
+    reported = tmp_path / "reported"
+    digest = partial(wait_for, reported)
+    done = read_each(
+        logs, digest, processes=2, tell=lambda count: reported.touch() if count else None
+    )
+    assert [result for _, result in done] == [True] * 3
 
 
 def test_progress_within_a_compressed_log_is_in_bytes_of_its_file(tmp_path: Path) -> None:
