@@ -21,6 +21,8 @@ from orchestrator.common.text import printable
 from orchestrator.workloads.precision import PRECISIONS
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from orchestrator.logs.archive.shards import Reader
     from orchestrator.logs.figures import Given
     from orchestrator.logs.find import FoundLogs, Log
@@ -125,7 +127,7 @@ def parse(
 
     chosen = None if warmup is None else _warmup(warmup)
     unpack_into = click.get_current_context().with_resource(_temporary_folder())
-    with _status() as tell_archive:
+    with _progress_of_archives() as tell_archive:
         logs = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work need --on-slurm PROFILE; add it")
@@ -276,12 +278,11 @@ def _read_on_slurm(
 
 def _bytes_of(log: "Log") -> int:
     """Return the size of a log; a file that cannot be read has size 0."""
-    return sum(
-        (os.path.getsize(part) if os.path.isfile(part) else 0)  # noqa: PTH113, PTH202
-        if isinstance(part, Path)
-        else part.size
-        for part in log.files
-    )
+    return sum(_size(part) if isinstance(part, Path) else part.size for part in log.files)
+
+
+def _size(path: Path) -> int:
+    return os.path.getsize(path) if os.path.isfile(path) else 0  # noqa: PTH113, PTH202
 
 
 @contextmanager
@@ -294,19 +295,28 @@ def _temporary_folder() -> "Iterator[Path]":
 
 
 @contextmanager
-def _status() -> "Iterator[Callable[[Path], None]]":
-    """Show on a terminal which archive is being read.
+def _progress_of_archives() -> "Iterator[Callable[[Path], Callable[[int], None]]]":
+    """Show on a terminal how many bytes of a compressed archive have been unpacked.
 
-    Yields a function. Before you read an archive, call this function with the archive's path.
+    Yields a function. Before you read an archive, call this function with the archive's path. It
+    returns a function for the number of bytes that were read, to be called after each read.
     """
-    if not sys.stderr.isatty():
-        yield lambda path: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
+    with _progress_bar() as display:
+        if display is None:
+            yield lambda path: lambda count: None
+            return
+        task = display.add_task("", visible=False)
 
-    with Console(stderr=True).status("") as display:
-        yield lambda path: display.update(escape(printable(f"reading {path}")))
+        def tell(path: Path) -> "Callable[[int], None]":
+            text = printable(f"unpacking {path.name}")
+            display.reset(task, description=text, total=_size(path) or None, visible=True)
+            return advance
+
+        def advance(count: int) -> None:
+            if count:  # most reads take bytes that were read from the disk before
+                display.advance(task, count)
+
+        yield tell
 
 
 @contextmanager
@@ -316,8 +326,20 @@ def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
     Yields a function. After each read from a log, call this function with the number of bytes
     that were read.
     """
+    with _progress_bar() as display:
+        if display is None:
+            yield lambda count: None
+            return
+        text = "reading 1 log" if len(logs) == 1 else f"reading {len(logs):,} logs"
+        task = display.add_task(text, total=sum(map(_bytes_of, logs)) or None)
+        yield lambda count: display.advance(task, count)
+
+
+@contextmanager
+def _progress_bar() -> "Iterator[Progress | None]":
+    """Show a bar with the bytes that were read; yield None if there is no terminal for it."""
     if not sys.stderr.isatty():
-        yield lambda count: None
+        yield None
         return
     from rich.console import Console
     from rich.progress import (
@@ -328,9 +350,14 @@ def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis", max_width=30),
+        ),
         BarColumn(),
         DownloadColumn(),
         TimeElapsedColumn(),
@@ -338,6 +365,4 @@ def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
         console=Console(stderr=True),
         transient=True,
     ) as display:
-        text = "reading 1 log" if len(logs) == 1 else f"reading {len(logs):,} logs"
-        task = display.add_task(text, total=sum(map(_bytes_of, logs)) or None)
-        yield lambda count: display.advance(task, count)
+        yield display

@@ -58,7 +58,9 @@ class FoundLogs:
 
 
 def find_logs(
-    paths: Sequence[str], unpack_into: Path, tell: Callable[[Path], None] = lambda path: None
+    paths: Sequence[str],
+    unpack_into: Path,
+    tell: Callable[[Path], Callable[[int], None]] = lambda path: lambda count: None,
 ) -> FoundLogs:
     """Return the logs at paths: files, folders with everything below, globs, and `-` for stdin.
 
@@ -66,7 +68,8 @@ def find_logs(
     hidden.
 
     unpack_into: a folder for the logs of compressed archives. tell: called with the path of
-    each archive before teralog reads the archive, because reading it may take long.
+    each archive before teralog reads the archive, because reading it may take long. Returns a
+    function, which is called after each read from the archive with the number of bytes.
     """
     # True for a file that the user named, false for a file in a folder.
     files: dict[Path, bool] = {}
@@ -93,8 +96,9 @@ def find_logs(
         if not isinstance(candidate.path, Path) or not is_tar(candidate.path):
             found_logs.append(candidate)
             continue
-        tell(candidate.path)
-        members, problem = tar_members(candidate.path, unpack_into, is_log_name)
+        members, problem = tar_members(
+            candidate.path, unpack_into, is_log_name, tell(candidate.path)
+        )
         problems += [problem] if problem else []
         if not members and not problem and files[candidate.path]:
             problems.append(f"{candidate.path}: contains no log: {_NO_LOG}")

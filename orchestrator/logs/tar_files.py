@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from parsers.runs.reading import in_bytes_of_file
 from parsers.scan.sources import LogSlice, Read, open_source
 
 if TYPE_CHECKING:
@@ -26,13 +27,18 @@ def is_tar(path: Path) -> bool:
 
 
 def tar_members(
-    path: Path, unpack_into: Path, is_log: Callable[[str], bool]
+    path: Path,
+    unpack_into: Path,
+    is_log: Callable[[str], bool],
+    tell: Callable[[int], None] = lambda count: None,
 ) -> tuple[list[LogSlice], str | None]:
     """Return an archive's logs, and a sentence if it cannot be read completely, else None.
 
     A log is returned as a slice of the archive: a file, an offset and a size. The logs of a
     compressed archive are first written into one file in `unpack_into`, and are slices of that
     file. If several files in the archive have the same name, only the last one is returned.
+    tell: called after each read from a compressed archive, with the number of bytes of the archive
+    that were read.
     """
     logs: dict[str, LogSlice] = {}
     notes: list[str] = []
@@ -41,12 +47,24 @@ def tar_members(
             if source.descriptor is not None:
                 logs, notes = _members(path, is_log)
             else:
-                logs, problems = _unpacked(path, source.read, unpack_into, is_log)
+                read = _telling(source.read, in_bytes_of_file(source, tell))
+                logs, problems = _unpacked(path, read, unpack_into, is_log)
                 # The damage of the compressed bytes is the cause of the other problems.
                 notes = source.notes or problems
     except OSError as error:
         notes = [f"cannot be read: {error.strerror or error}"]
     return list(logs.values()), f"{path}: {'; '.join(notes)}" if notes else None
+
+
+def _telling(read: Read, tell: Callable[[int], None]) -> Read:
+    """Return `read`, but call `tell` with the number of bytes after each read."""
+
+    def telling(view: memoryview) -> int:
+        count = read(view)
+        tell(count)
+        return count
+
+    return telling
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:

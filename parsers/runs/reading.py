@@ -125,7 +125,7 @@ def _read(
             bounds,
             begin=start,
             count_lines=count_lines,
-            tell=_in_bytes_of_file(source, tell),
+            tell=in_bytes_of_file(source, tell),
         )
         for line in reader.read(iter(lines)):
             splitter.read(line)
@@ -134,7 +134,7 @@ def _read(
     return splitter.runs(source.name, end, complete=bounds.complete, notes=notes)
 
 
-def _in_bytes_of_file(source: Source, tell: Callable[[int], None]) -> Callable[[int], None]:
+def in_bytes_of_file(source: Source, tell: Callable[[int], None]) -> Callable[[int], None]:
     """Return a function that calls `tell` with bytes of a compressed file as it is on the disk.
 
     The argument of this function is ignored: it is a number of bytes after decompression. If the

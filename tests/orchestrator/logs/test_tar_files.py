@@ -175,6 +175,17 @@ def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> Non
     assert file.stat().st_size == sum(member.size for member in members)
 
 
+def test_progress_within_a_compressed_archive_is_in_bytes_of_its_file(folder: Path) -> None:
+    """While an archive is unpacked, the reported numbers of bytes add up to its size."""
+    Path("a.tgz").write_bytes(gzip.compress(archive({"run.out": log(1000, 3) * 30_000}), 0))
+    size = Path("a.tgz").stat().st_size
+    progress: list[int] = []
+    (_,), problem = tar_members(Path("a.tgz"), folder, is_log_name, progress.append)
+    assert problem is None
+    assert sum(progress) == size
+    assert max(progress) < size / 4
+
+
 def test_all_of_a_truncated_log_is_read(folder: Path) -> None:
     """If a tar archive is cut off within a log, all bytes of the log before the cut are read."""
     whole = archive({"run.out": log(1000, 3) * 1000})
