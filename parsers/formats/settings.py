@@ -177,24 +177,26 @@ def _from_billions(text: str) -> str:
 
 # Building device mesh with parallelism: pp=4, dp_replicate=1, dp_shard=2, cp=1, tp=1, ep=1, etp=1
 # Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]                    torchtitan until 2025
+_AXIS = "([0-9]{1,6})"
 _MESH = re.compile(
-    r"Building device mesh with parallelism: (?P<axes>[a-z_]+=[0-9]{1,6}(?:, [a-z_]+=[0-9]{1,6})*)$"
-    r"|Building (?P<count>[0-9])-D device mesh with \[[^\[\]]*\], \[(?P<sizes>[0-9, ]*)\]"
+    # The axes of experts (ep, etp) divide the same GPUs once more.
+    rf"Building device mesh with parallelism: pp={_AXIS}, dp_replicate={_AXIS}, dp_shard={_AXIS}, "
+    rf"cp={_AXIS}, tp={_AXIS}(?:, [a-z]+=[0-9]{{1,6}})*$"
 )
-# The axes of experts divide the same GPUs once more.
-_OWN_AXES = {"pp", "dp_replicate", "dp_shard", "cp", "tp"}
+_MESH_2025 = re.compile(
+    r"Building (?P<count>[0-9])-D device mesh with \[[^\[\]]*\], "
+    r"\[(?P<sizes>[0-9]{1,6}(?:, [0-9]{1,6})*|)\]"
+)
 
 
 def _mesh(offset: int, line: str) -> Iterator[Setting]:
-    for match in matches(_MESH, line):
-        if match["axes"]:
-            axes = dict(axis.split("=") for axis in match["axes"].split(", "))
-            sizes = [int(size) for axis, size in axes.items() if axis in _OWN_AXES]
-            whole_mesh = axes.keys() >= _OWN_AXES
-        else:
-            sizes = [int(size) for size in match["sizes"].split(",") if size.strip()]
-            whole_mesh = len(sizes) == int(match["count"])
-        if whole_mesh and (gpus := math.prod(sizes)):
+    meshes = [match.groups() for match in matches(_MESH, line)]
+    for match in matches(_MESH_2025, line):
+        sizes = [size for size in match["sizes"].split(", ") if size]
+        if len(sizes) == int(match["count"]):
+            meshes.append((*sizes,))
+    for mesh in meshes:
+        if gpus := math.prod(map(int, mesh)):
             yield Setting(name="world_size", value=str(gpus), source="report", offset=offset)
 
 
