@@ -3,8 +3,8 @@
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
 numbers are medians over the reports of a launch after the warm-up. If a run has several launches,
-the most wrong claim counts. Programs count FLOPs by different conventions, so TFLOPs are
-contradicted only if they are above or below the results of all known conventions.
+the claim with the largest error counts. Programs count FLOPs by different conventions, so TFLOPs
+are contradicted only if they are above or below the results of all known conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -397,8 +397,8 @@ def _claim(
     """Return a claim; it is contradicted if its numbers differ by more than rounding can explain.
 
     name: the name of the number in step reports, e.g. `reported_mfu`. rounding: the absolute error
-    of `stated`. relative: the relative error of `computed`. Both are because the values in the log
-    are rounded.
+    of `stated`. relative: the relative error of `computed`. Both errors come from the rounding of
+    values in the log.
     """
     allowed = rounding + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed

@@ -165,7 +165,7 @@ def summarise(
     configured = Configured(
         configured.train_iters or whole(config.get("train_iters")),
         batch,
-        _tokens_per_gpu(run, batch, world_size),
+        _tokens_per_gpu(run, batch, whole(config.get("seq_length")), world_size),
     )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
@@ -242,14 +242,15 @@ def _batch_by_rates(run: LogRun) -> int | None:
     )
 
 
-def _tokens_per_gpu(run: LogRun, batch: int | None, world_size: int | None) -> float | None:
+def _tokens_per_gpu(
+    run: LogRun, batch: int | None, length: int | None, world_size: int | None
+) -> float | None:
     """Return the tokens of an iteration by torchtitan, divided by the number of GPUs.
 
     All its iterations have the same tokens: a global batch of sequences of the same length. Returns
     None for other programs, and if a value is unknown.
     """
-    length = whole(run.config.get("seq_length"))
-    if batch and world_size and length and not _EQUAL_BATCHES.isdisjoint(run.formats):
+    if batch and length and world_size and not _EQUAL_BATCHES.isdisjoint(run.formats):
         return batch * length / world_size
     return None
 

@@ -31,7 +31,7 @@ Keys = Mapping[str, tuple[str, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonBlocks:
-    """A callable that reads many lines of JSON at once, as `LogFormat.parse_lines` does.
+    """A callable for `LogFormat.parse_lines`, which reads many lines of JSON at once.
 
     keys: for each JSON key to read, the field of Step, and the divisor that converts the value to
     the field's unit. parse: the reader of single lines. log_interval: 1 if each report is about one
