@@ -15,6 +15,8 @@ PIP_OPTIONS ?=
 # The number of test processes. Each starts its own clusters and trainings, and waits for them much of
 # the time. An idle process takes tests from a busy one.
 WORKERS ?= 4
+# `make bench-parse BEFORE=DIR` also measures the version of teralog in the folder DIR.
+BEFORE ?=
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 # DeepSpeed finds ninja there; with another version than before it compiles all again.
@@ -98,7 +100,7 @@ bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 .PHONY: bench-parse
 bench-parse: $(VENV)/.installed ## Measure how fast logs are read, next to perl, grep and ripgrep.
 	$(BIN)/python tests/benchmarks/parse_logs.py
-	$(BIN)/python tests/benchmarks/real_logs.py --rounds 1
+	$(BIN)/python tests/benchmarks/real_logs.py --rounds 1 $(if $(BEFORE),--before '$(BEFORE)')
 
 .PHONY: bench-slurm
 bench-slurm: $(VENV)/.installed slurm-packages ## Measure submit and status on a practice cluster, next to submitit.
