@@ -150,6 +150,8 @@ def main() -> None:
     options.add_argument("--folder", type=Path, help="where to write; by default a temporary one")
     options.add_argument("--only", default="", help="logs whose path contains this")
     chosen = options.parse_args()
+    if chosen.before and not (chosen.before / "parsers").is_dir():
+        options.error(f"--before: {chosen.before} is not a folder with a version of teralog")
     for program in ("perl", "rg"):
         if not shutil.which(program):
             print(f"{program} is left out: it is not on this machine")
