@@ -1,28 +1,34 @@
 """Search for anchors: find which lines of a buffer contain which byte strings.
 
 The search uses Teddy, a vectorised search of the Rust crate aho-corasick, which lets other threads
-run meanwhile. Teddy accepts up to 64 strings and is fastest with fewer. It uses their first three
-bytes, so a single shorter string would slow down the search for all others. So there is one pass
-for the shorter anchors, and one for each group of up to 60 other anchors. Teddy distinguishes
-strings by the lower four bits of these bytes, and tests a place if it may be one of them. So
-anchors in a group are similar in these bits: with other groups, the search takes twice as long.
+run meanwhile. Teddy accepts up to 64 strings, so there are several passes over a buffer. Teddy
+compares only the first four bytes of a string at first. If other text often looks like these bytes,
+the pass takes up to four times as long; and one shorter string slows down the pass for all others.
 
-An anchor that contains another anchor is not searched for, and Teddy's matches do not overlap. So a
-match of one anchor may hide another anchor. The anchors that each match can hide are computed in
-advance. After a match, its line is searched again, but only for these anchors.
+So the search looks for stems instead of anchors: parts of anchors that are rare in logs. Many
+anchors can share a stem, which saves passes. `parsers.scan.stems` lists the stems of each pass. An
+anchor without a stem is searched for as it is. Lines with a stem are searched again, but only for
+the anchors that contain the stem.
+
+Teddy's matches do not overlap. So a match of one string may hide another one. The anchors that each
+match can hide are computed in advance, and the line is searched for these anchors, too.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from operator import itemgetter
+from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-_MOST_AT_ONCE = 60
-_SHORT = 3
+from parsers.scan.stems import STEMS
 
+_MOST_AT_ONCE = 60
+COMPARED = 4
+"""How many bytes of a string Teddy compares at first."""
 
 _AnchorSet = tuple[tuple[bytes, ...], tuple[tuple[int, re.Pattern[bytes]], ...]]
 """Some anchors; and the bit and the pattern of each of them that has a pattern."""
@@ -31,16 +37,36 @@ AnchoredLine = tuple[int, int, tuple[bytes, ...]]
 """Where a line begins and ends in a buffer, its newline not included, and the anchors on it."""
 
 
+class _Shown(NamedTuple):
+    """What a match of a string that was searched for shows about its line.
+
+    length: the length of the string, in bytes. The other values are sets of anchors, one bit each.
+    certain: the string itself, if it is an anchor. possible: anchors that the line may contain,
+    too. by_next: strings that the match hides if they are there, by the byte after the match. Of
+    each, how many bytes of it the match covers, the string, and the anchors that contain it.
+    """
+
+    length: int
+    certain: int
+    possible: int
+    by_next: dict[int, list[tuple[int, bytes, int]]]
+
+
 class AnchorSearch:
     """A search for some anchors, to be used on any number of buffers, by several threads."""
 
     def __init__(
-        self, anchors: Iterable[bytes], only: Mapping[bytes, re.Pattern[bytes]] | None = None
+        self,
+        anchors: Iterable[bytes],
+        only: Mapping[bytes, re.Pattern[bytes]] | None = None,
+        stems: Sequence[Sequence[bytes]] = STEMS,
     ) -> None:
         """Prepare the search. An anchor is a non-empty byte string without a newline.
 
         only: for anchors that are common words, a pattern. Such an anchor counts only on a line
         that also matches its pattern.
+        stems: the stems to search for in each pass, up to 64. A pass is left out if no anchor
+        contains one of its stems.
         """
         self.anchors = tuple(dict.fromkeys(anchors))
         self._only = {
@@ -48,25 +74,11 @@ class AnchorSearch:
             for number, anchor in enumerate(self.anchors)
             if only and anchor in only
         }
-        # A string that contains another one need not be searched for: the other one finds it.
-        containing = _containing(self.anchors)
-        found_by_others = set(chain.from_iterable(containing))
-        searched = [number for number in range(len(self.anchors)) if number not in found_by_others]
-        short = [number for number in searched if len(self.anchors[number]) < _SHORT]
-        long = [number for number in searched if len(self.anchors[number]) >= _SHORT]
-        long.sort(key=lambda number: _low_bits(self.anchors[number]))
-        count = -(-len(long) // _MOST_AT_ONCE)
-        groups = (
-            long[len(long) * at // count : len(long) * (at + 1) // count] for at in range(count)
-        )
-        self._groups = [
-            (numbers, BytesAhoCorasick([self.anchors[number] for number in numbers], _LEFTMOST))
-            for numbers in (short, *groups)
-            if numbers
-        ]
-        self._lengths = [len(anchor) for anchor in self.anchors]
-        self._hidden = _hidden(self.anchors, containing)
+        passes = _passes(self.anchors, stems)
+        self._searches = [BytesAhoCorasick(strings, _LEFTMOST) for strings in passes]
+        self._shown = [_shown(strings, self.anchors) for strings in passes]
         self._known: dict[int, _AnchorSet] = {}
+        self._tests: dict[int, list[tuple[bytes, int]]] = {}
 
     def lines(
         self, buffer: bytes | bytearray, view: memoryview, begin: int, end: int
@@ -78,31 +90,34 @@ class AnchorSearch:
         """
         line_begin = line_end = begin
         bits = hidden = 0
-        for number, position in self._matches(view[begin:end]):
+        for position, (length, certain, possible, by_next) in self._matches(view[begin:end]):
             at = begin + position
             if at >= line_end:
-                if bits and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
+                if (bits or hidden) and (
+                    line := self._line(buffer, line_begin, line_end, bits, hidden)
+                ):
                     yield line
                 line_begin = buffer.rfind(b"\n", line_end, at) + 1 or line_end
                 line_end = buffer.find(b"\n", at, end)
                 if line_end < 0:
                     line_end = end
                 bits = hidden = 0
-            bits |= 1 << number
-            place = at + self._lengths[number]
-            anywhere, by_next = self._hidden[number]
-            hidden |= anywhere
-            if place < end and (others := by_next.get(buffer[place])):
-                hidden |= others
-        if bits and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
+            bits |= certain
+            hidden |= possible
+            place = at + length
+            if place < end:
+                for covered, string, others in by_next.get(buffer[place], ()):
+                    if buffer.startswith(string, place - covered, end):
+                        hidden |= others
+        if (bits or hidden) and (line := self._line(buffer, line_begin, line_end, bits, hidden)):
             yield line
 
-    def _matches(self, view: memoryview) -> list[tuple[int, int]]:
-        groups = []
-        for numbers, search in self._groups:
+    def _matches(self, view: memoryview) -> list[tuple[int, _Shown]]:
+        passes = []
+        for search, shown in zip(self._searches, self._shown, strict=True):
             if matches := search.find_matches_as_indexes(view):
-                groups.append([(numbers[index], begin) for index, begin, _ in matches])
-        return groups[0] if len(groups) == 1 else sorted(chain.from_iterable(groups), key=_position)
+                passes.append([(begin, shown[index]) for index, begin, _ in matches])
+        return passes[0] if len(passes) == 1 else sorted(chain.from_iterable(passes), key=_position)
 
     def _line(
         self, buffer: bytes | bytearray, begin: int, end: int, bits: int, hidden: int
@@ -110,12 +125,14 @@ class AnchorSearch:
         """Return a line's beginning, its end and its anchors; None if no anchor counts on the line.
 
         bits: the anchors that the search has found on the line. hidden: the anchors that may also
-        be on the line, because the found anchors can hide them. Each anchor is one bit.
+        be on the line. Each anchor is one bit.
         """
         if hidden := hidden & ~bits:
-            for number in _numbers(hidden):
-                if buffer.find(self.anchors[number], begin, end) >= 0:
-                    bits |= 1 << number
+            for anchor, bit in self._tests.get(hidden) or self._tests_of(hidden):
+                if buffer.find(anchor, begin, end) >= 0:
+                    bits |= bit
+            if not bits:
+                return None
         anchors, doubtful = self._known.get(bits) or self._anchor_set(bits)
         if doubtful:
             for bit, pattern in doubtful:
@@ -125,6 +142,13 @@ class AnchorSearch:
                 return None
             anchors, _ = self._known.get(bits) or self._anchor_set(bits)
         return begin, end, anchors
+
+    def _tests_of(self, hidden: int) -> list[tuple[bytes, int]]:
+        """Return the anchors in a set, each with its bit; remember them."""
+        tests = self._tests[hidden] = [
+            (self.anchors[number], 1 << number) for number in _numbers(hidden)
+        ]
+        return tests
 
     def _anchor_set(self, bits: int) -> _AnchorSet:
         """Return the anchors in a set, and those with a pattern; remember both."""
@@ -140,12 +164,8 @@ def _numbers(bits: int) -> tuple[int, ...]:
     return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
-def _low_bits(anchor: bytes) -> tuple[int, ...]:
-    return tuple(byte & 15 for byte in anchor[:_SHORT])
-
-
 _LEFTMOST = MatchKind.LeftmostFirst
-_position = itemgetter(1)
+_position = itemgetter(0)
 
 
 @lru_cache(maxsize=32)
@@ -159,53 +179,74 @@ def anchor_search(
     return AnchorSearch(anchors, dict(only))
 
 
-def _containing(anchors: tuple[bytes, ...]) -> list[list[int]]:
-    """Return for each anchor the indices of the other anchors that contain it."""
-    joined = b"\n".join(anchors)
-    return [
-        [other for other, text in enumerate(anchors) if anchor in text and text != anchor]
-        if joined.count(anchor) > 1
-        else []
-        for anchor in anchors
-    ]
+def _passes(anchors: tuple[bytes, ...], stems: Sequence[Sequence[bytes]]) -> list[Sequence[bytes]]:
+    """Return the strings to search for in each pass; each anchor contains one of them.
 
-
-def _hidden(
-    anchors: tuple[bytes, ...], containing: list[list[int]]
-) -> list[tuple[int, dict[int, int]]]:
-    """Return for each anchor the other anchors that its match may hide on the same line.
-
-    The search does not look for anchors that contain another anchor, and its matches do not
-    overlap. So an anchor that overlaps with a match may not be found; it is hidden. It overlaps
-    in one of two ways:
-
-    * It contains the match, or the match contains it. E.g. a match of `loss` may hide
-      `lm loss`.
-    * It begins with the match's last bytes. E.g. a match of `lm loss` may hide `loss:`, but
-      only if the byte after the match is `:`.
-
-    Returns one pair per anchor. The first item is the set of anchors that may be hidden in
-    the first way. The second item is a dictionary for the second way: for each byte that
-    may follow the match, the set of anchors that may then be hidden. A set is an integer
-    with one bit per anchor.
-
-    containing: for each anchor, the indices of the other anchors that contain it.
+    In the passes for anchors without a stem, the anchors are grouped by the lower four bits of
+    their first bytes, because Teddy distinguishes strings by these bits.
     """
-    nested = [0] * len(anchors)
-    for number, others in enumerate(containing):
-        for other in others:
-            nested[other] |= 1 << number
-            nested[number] |= 1 << other
-    beginning: dict[bytes, set[int]] = {}
-    for number, anchor in enumerate(anchors):
-        for length in range(1, len(anchor) + 1):
-            beginning.setdefault(anchor[:length], set()).add(number)
-    hidden = []
-    for number, match in enumerate(anchors):
-        by_next = dict[int, int]()
-        for at in range(len(match)):
-            for other in beginning.get(match[at:], ()):
-                for following in anchors[other][len(match) - at :][:1]:
-                    by_next[following] = by_next.get(following, 0) | 1 << other
-        hidden.append((nested[number], by_next))
-    return hidden
+    passes = [strings for strings in stems if any(_containing(strings, anchors))]
+    found = 0
+    for bits in _containing([*chain.from_iterable(passes)], anchors):
+        found |= bits
+    rest = [anchor for number, anchor in enumerate(anchors) if not found >> number & 1]
+    # A string that contains another one need not be searched for: the other one finds it.
+    found = 0
+    for number, bits in enumerate(_containing(rest, rest)):
+        found |= bits & ~(1 << number)
+    rest = [anchor for number, anchor in enumerate(rest) if not found >> number & 1]
+    short = [anchor for anchor in rest if len(anchor) < COMPARED]
+    long = sorted((anchor for anchor in rest if len(anchor) >= COMPARED), key=_low_bits)
+    count = -(-len(long) // _MOST_AT_ONCE)
+    groups = (long[len(long) * at // count : len(long) * (at + 1) // count] for at in range(count))
+    return [strings for strings in (*passes, short, *groups) if strings]
+
+
+def _low_bits(anchor: bytes) -> tuple[int, ...]:
+    return tuple(byte & 15 for byte in anchor[:COMPARED])
+
+
+def _shown(strings: Sequence[bytes], anchors: tuple[bytes, ...]) -> list[_Shown]:
+    """Return for each string of a pass what its match shows about the anchors on the line.
+
+    The line may contain each anchor that contains the string. As matches do not overlap, the match
+    may also hide another string of the pass, and each anchor that contains the other string:
+
+    * The match contains the other string. E.g. a match of `lm loss` may hide `loss`.
+    * The other string begins with the match's last bytes. E.g. a match of `lm loss` may hide
+      `loss:`, but only if the byte after the match is `:`.
+    """
+    containing = _containing(strings, anchors)
+    beginning: dict[bytes, list[int]] = {}
+    for number, string in enumerate(strings):
+        for length in range(1, len(string)):
+            beginning.setdefault(string[:length], []).append(number)
+    possible = [0] * len(strings)
+    for others, matches in zip(containing, _containing(strings, strings), strict=True):
+        for number in _numbers(matches):
+            possible[number] |= others
+    shown = []
+    for number, match in enumerate(strings):
+        by_next: dict[int, list[tuple[int, bytes, int]]] = {}
+        for covered in range(1, len(match)):
+            for other in beginning.get(match[-covered:], ()):
+                string = strings[other]
+                by_next.setdefault(string[covered], []).append((covered, string, containing[other]))
+        certain = 1 << anchors.index(match) if match in anchors else 0
+        shown.append(_Shown(len(match), certain, possible[number], by_next))
+    return shown
+
+
+def _containing(strings: Sequence[bytes], texts: Sequence[bytes]) -> list[int]:
+    """Return for each string which texts contain it, one bit per text."""
+    joined = b"\n".join(texts)
+    ends = [*accumulate(len(text) + 1 for text in texts)]
+    containing = []
+    for string in strings:
+        bits, at = 0, joined.find(string)
+        while at >= 0:
+            text = bisect_right(ends, at)
+            bits |= 1 << text
+            at = joined.find(string, ends[text])
+        containing.append(bits)
+    return containing

@@ -6,7 +6,11 @@ An anchor is a string that the reader searches for; lines without one are not pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.scan.anchors import AnchorSearch
+from parsers.formats.table import ALL_FORMATS
+from parsers.runs.splitting import MARKS
+from parsers.scan.anchors import COMPARED, AnchorSearch
+from parsers.scan.reader import LineReader
+from parsers.scan.stems import STEMS
 
 # With a small alphabet, anchors often overlap, contain or hide each other.
 words = st.text(alphabet="ab:", min_size=1, max_size=4).map(str.encode)
@@ -32,6 +36,35 @@ def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> N
     """Anchors that overlap, or that are part of another anchor, are found too."""
     search = AnchorSearch(anchors)
     assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
+
+
+@given(
+    data=texts,
+    anchors=st.lists(words, min_size=1, max_size=8, unique=True),
+    stems=st.lists(st.lists(words, min_size=1, max_size=5, unique=True), max_size=3),
+)
+def test_stems_find_the_same_lines(
+    data: bytes, anchors: list[bytes], stems: list[list[bytes]]
+) -> None:
+    """Stems may be shared by several anchors, hide each other, or be in no anchor."""
+    search = AnchorSearch(anchors, stems=stems)
+    assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
+
+
+def test_all_formats_and_signs_have_stems() -> None:
+    """Anchors without a stem are found too, but each 60 of them make all reading slower."""
+    wanted = LineReader(ALL_FORMATS, more_anchors=MARKS).wanted.search.anchors
+    stems = [stem for strings in STEMS for stem in strings]
+    without = [
+        anchor
+        for anchor in wanted
+        if len(anchor) >= COMPARED and not any(stem in anchor for stem in stems)
+    ]
+    assert len(without) < 30, "run tools/choose_stems.py"
+    unused = [stem for stem in stems if not any(stem in anchor for anchor in wanted)]
+    assert len(unused) < 30, "run tools/choose_stems.py"
+    assert max(map(len, STEMS)) <= 64, "Teddy accepts no more strings"
+    assert min(map(len, stems)) >= COMPARED
 
 
 @given(data=texts, offset=st.integers(0, 20))
