@@ -217,6 +217,8 @@ class RunTotals:
         of the whole model; device is a GPU's name or `cpu`.
     versions: (package, version) pairs, in the order of the line; may be empty.
     iterations, train_seconds: how many iterations were done, and the seconds of the training loop.
+    last_iteration: the number of the last of them; higher than `iterations` if a checkpoint was
+        loaded.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run. If
         `per_gpu` is true, they are rates of one GPU, otherwise of all ranks.
     tflops_per_gpu: what the program claims.
@@ -236,6 +238,7 @@ class RunTotals:
     versions: tuple[tuple[str, str], ...] = ()
     iterations: int | None = None
     train_seconds: float | None = None
+    last_iteration: int | None = None
     samples_per_second: float | None = None
     steps_per_second: float | None = None
     tokens_per_second: float | None = None

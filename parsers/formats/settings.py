@@ -179,9 +179,10 @@ def _from_billions(text: str) -> str:
 # Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]                    torchtitan until 2025
 _AXIS = "([0-9]{1,6})"
 _MESH = re.compile(
-    # The axes of experts (ep, etp) divide the same GPUs once more.
+    # The axes of experts (ep, etp) divide the same GPUs once more. Without the comma after it, the
+    # last number may be cut off.
     rf"Building device mesh with parallelism: pp={_AXIS}, dp_replicate={_AXIS}, dp_shard={_AXIS}, "
-    rf"cp={_AXIS}, tp={_AXIS}(?:, [a-z]+=[0-9]{{1,6}})*$"
+    rf"cp={_AXIS}, tp={_AXIS}, "
 )
 _MESH_2025 = re.compile(
     r"Building (?P<count>[0-9])-D device mesh with \[[^\[\]]*\], "

@@ -52,6 +52,7 @@ def run_object(summary: RunSummary) -> Row:
         "step_seconds": asdict(summary.step_seconds),
         "step_times_from": summary.step_times_from,
         "train_seconds": summary.train_seconds,
+        "last_iteration": summary.last_iteration,
         "warmup": {
             "policy": warmup,
             "dropped": summary.dropped,

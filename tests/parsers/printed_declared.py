@@ -790,7 +790,11 @@ def modded_nanogpt_result(random: Random) -> Printed:
     seconds = f"{steps * 0.125:.3f}"
     return Printed(
         f"step:{steps}/{steps} val_loss:3.27839 train_time:{seconds}s step_avg:125.00ms",
-        (RunTotals(iterations=steps, train_seconds=float(seconds), offset=0),),
+        (
+            RunTotals(
+                iterations=steps, last_iteration=steps, train_seconds=float(seconds), offset=0
+            ),
+        ),
     )
 
 
@@ -800,7 +804,7 @@ def modded_nanogpt_result_without_mean(random: Random) -> Printed:
     steps, milliseconds = random.randint(1, 99_999), count(random)
     return Printed(
         f"step:{steps}/{steps} val_loss:3.27839 val_bpb:1.25 train_time:{milliseconds}ms",
-        (RunTotals(train_seconds=milliseconds / 1000, offset=0),),
+        (RunTotals(last_iteration=steps, train_seconds=milliseconds / 1000, offset=0),),
     )
 
 
@@ -810,7 +814,14 @@ def parameter_golf_result(random: Random) -> Printed:
     steps, milliseconds = random.randint(1, 99_999), count(random)
     return Printed(
         f"stopping_early: wallclock_cap train_time: {milliseconds}ms step: {steps}/100000",
-        (RunTotals(iterations=steps, train_seconds=milliseconds / 1000, offset=0),),
+        (
+            RunTotals(
+                iterations=steps,
+                last_iteration=steps,
+                train_seconds=milliseconds / 1000,
+                offset=0,
+            ),
+        ),
     )
 
 

@@ -281,7 +281,8 @@ def test_each_run_has_its_own_settings_and_outcome() -> None:
 def test_the_settings_that_torchtitan_prints_before_it_starts_are_of_its_launch() -> None:
     """All lines at the start of torchtitan, from its GPUs to its first step, are of one run."""
     settings = (
-        "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard={0}, cp=1, tp=1\n"
+        "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard={0}, cp=1, tp=1,"
+        " ep=1, etp=1\n"
         f"{TITAN}Trainer is initialized with local batch size 1, global batch size {{0}}, gradient"
         " accumulation steps 1, sequence length 4096, total steps 20 (warmup 2)\n"
     )

@@ -241,6 +241,20 @@ def test_a_summary_shows_what_its_step_times_are_from(
     assert times == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        (line(5, 9000) + line(6, 1000), 6),
+        ("step:9/9 val_loss:3.2 train_time:1.5s step_avg:166.67ms\n", 9),
+        ("[after training is done]\n", None),
+    ],
+    ids=["reports", "a result without reports", "unknown"],
+)
+def test_a_summary_contains_the_last_iteration(log: Path, text: str, last: int | None) -> None:
+    """How far a run got is known from its last report, or from its result."""
+    assert summary(log, text).last_iteration == last
+
+
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
     """In the mean of reported TFLOPs, the weight of each value is the time of its step.
 
@@ -311,6 +325,9 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
     result = "step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms\n"
     seconds = summary(log, result).step_seconds
     assert (seconds.n, seconds.mean, seconds.median) == (0, 492.485 / 3350, None)
+    # By chance, the last mean of this training is nearly that of 3,347 steps.
+    chance = "step:3350/3350 val_loss:3.28099 train_time:492.441s step_avg:147.13ms\n"
+    assert summary(log, chance).step_seconds.mean == 492.441 / 3350
     nothing = summary(log, "step:0/0 val_loss:3.2 train_time:4.5s step_avg:nanms\n")
     assert nothing.step_seconds.mean is None
     more = "step:9/9 val_loss:2.0 val_bpb:1.2 val_time:31ms train_time:900ms step_avg:100.00ms\n"
@@ -340,6 +357,7 @@ MESHES = {
     "until 2025": ("Building 2-D device mesh with ['pp', 'dp_shard'], [2, 4]", True),
     "of 2024": ("Building 2-D device mesh with ('pp', 'dp'), [2, 4]", False),
     "torn": ("Building device mesh with parallelism: pp=2, dp_replicate=1, dp_sha", False),
+    "torn at the end": ("Building device mesh with parallelism: {}", False),
     "torn until 2025": ("Building 2-D device mesh with ['pp', 'dp_shard'], [2]", False),
     "without": ("Loading the dataset", False),
 }

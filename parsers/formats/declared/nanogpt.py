@@ -200,6 +200,7 @@ PARAMETER_GOLF = line_format(
 )
 
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
+_FEWEST_UNTIMED = 10
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
     r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
@@ -213,27 +214,34 @@ _STOPPED = re.compile(
 
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for match in matches(_STOPPED, line):
+        steps, seconds = int(match["steps"]), int(match["time"]) / 1000
         yield RunTotals(
-            iterations=int(match["steps"]), train_seconds=int(match["time"]) / 1000, offset=offset
+            iterations=steps, last_iteration=steps, train_seconds=seconds, offset=offset
         )
     for match in matches(_RESULT, line):
+        last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         seconds = float(match["time"]) / (1000 if match["unit"] == "ms" else 1)
-        steps = _timed_steps(int(match["steps"]), seconds, float(match["mean"] or 0) / 1000)
-        yield RunTotals(iterations=steps, train_seconds=seconds, offset=offset)
+        yield RunTotals(
+            iterations=_timed_steps(last, seconds, mean),
+            last_iteration=last,
+            train_seconds=seconds,
+            offset=offset,
+        )
 
 
 def _timed_steps(steps: int, seconds: float, mean: float) -> int | None:
     """Return how many steps a training took `seconds` for; None if the mean is 0, i.e. unknown.
 
-    These are fewer than all `steps` if the training was resumed, or if its first steps are not
+    These are fewer than all `steps` if the training was resumed, or if its first ten steps are not
     timed (2024). Then `mean` is the seconds divided by the timed steps, rounded to 0.01 ms. In
-    track 3, all steps are timed, and `mean` is that of the steps since the previous validation.
+    track 3, all steps are timed, and `mean` is that of the steps since the previous validation. It
+    may differ so little from the mean of all steps that it seems to leave out fewer than ten.
     """
     if not mean:
         return None
     timed = round(seconds / mean)
     is_quotient = abs(timed * mean - seconds) <= timed * _MEAN_ROUNDED + _SECONDS_ROUNDED
-    return timed if 0 < timed < steps and is_quotient else steps
+    return timed if 0 < timed <= steps - _FEWEST_UNTIMED and is_quotient else steps
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
