@@ -216,9 +216,10 @@ class RunTotals:
     strategy, world_size, backend, device, precision, parameters: the set-up. parameters are those
         of the whole model; device is a GPU's name or `cpu`.
     versions: (package, version) pairs, in the order of the line; may be empty.
-    iterations, train_seconds: how many iterations were done, and the seconds of the training loop.
-    last_iteration: the number of the last of them; higher than `iterations` if a checkpoint was
-        loaded.
+    iterations, train_seconds: the seconds of the training loop, and how many iterations they
+        include.
+    last_iteration: the number of the last iteration. It is higher than `iterations` if the training
+        continued from a checkpoint, or if the first iterations are not timed.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run. If
         `per_gpu` is true, they are rates of one GPU, otherwise of all ranks.
     tflops_per_gpu: what the program claims.

@@ -3,8 +3,8 @@
     python tools/choose_stems.py FILE... && ruff format parsers
 
 Run this if tests/parsers/test_anchors.py asks for it, after you added formats or signs of an
-outcome. The files are logs of as many programs as possible, and other text that may be in logs.
-Each file is repeated or cut to 100 KB. It takes some minutes.
+outcome. The files are logs of as many programs as possible, and other text that may be in logs. A
+compressed file is not unpacked. Each file is repeated or cut to 100 KB. It takes some minutes.
 
 A stem is a part of an anchor, or a whole anchor; see parsers/scan/anchors.py. The search takes
 longer for two reasons: if a stem is on a line, Python must look at this line. And if other text is
@@ -13,7 +13,8 @@ like the first four bytes of a stem, Teddy must compare the whole stem. So:
 * Stems are chosen one by one. The next stem is the cheapest one, for each further anchor that
   contains it. The price is the time that the stem would take in the files, and a fixed price that
   keeps the number of passes small.
-* Teddy puts the strings of a pass into 16 buckets: the string with number n into bucket n % 16.
+* With AVX2, Teddy puts the strings of a pass into 16 buckets: the string with number n into bucket
+  n % 16, unless all its lower bits are those of an earlier string, which it then joins.
   Four bytes fit a bucket if, for each of them, the upper four bits are those of one string in the
   bucket, and the lower four bits are those of one, maybe of another one. So each stem is put into
   the bucket for which this adds the fewest places of the files.
@@ -32,12 +33,12 @@ from parsers.runs.splitting import MARKS
 from parsers.scan.anchors import COMPARED
 from parsers.scan.reader import LineReader
 
-STEMS = Path(__file__).parent.parent / "parsers" / "scan" / "stems.py"
+STEMS_FILE = Path(__file__).parent.parent / "parsers" / "scan" / "stems.py"
 BYTES_OF_A_FILE = 100_000
-# The number of a text's pieces that are enough to choose the buckets.
+# The length of a piece of the files in bytes, and how many pieces are enough to choose the buckets.
 PIECE, PIECES = 1_000, 500
 BUCKETS, MOST_IN_A_PASS = 16, 64
-# Longer stems are not rarer, but fewer anchors share them. Shorter ones are common in other logs.
+# Longer stems are hardly rarer, but fewer anchors share them. Shorter ones are often in other text.
 SHORTEST, LONGEST = 5, 12
 # Measured in nanoseconds; the cost of a stem is per byte of a log.
 NS_PER_MATCH, NS_PER_ANCHOR, NS_PER_PLACE, NS_PER_STEM = 500, 200, 40, 0.006
@@ -67,7 +68,7 @@ def main() -> None:
         for strings in passes
         for line in ("    (", *(f"        {string!r}," for string in strings), "    ),")
     ]
-    STEMS.write_text(HEADER + "\n".join([*lines, ")", ""]), encoding="utf-8")
+    STEMS_FILE.write_text(HEADER + "\n".join([*lines, ")", ""]), encoding="utf-8")
     print(f"{len(stems)} stems in {len(passes)} passes for {len(anchors())} anchors")
 
 
@@ -80,10 +81,10 @@ def anchors() -> list[bytes]:
     return [anchor for anchor in wanted if len(anchor) >= COMPARED]
 
 
-def choose(anchors: list[bytes], text: bytes) -> list[bytes]:
+def choose(wanted: list[bytes], text: bytes) -> list[bytes]:
     """Return stems, so that each anchor contains one of them; those that cost most first."""
     sharing: dict[bytes, set[bytes]] = defaultdict(set)
-    for anchor in anchors:
+    for anchor in wanted:
         sharing[anchor].add(anchor)
         for length in range(SHORTEST, LONGEST + 1):
             for begin in range(len(anchor) - length + 1):
@@ -93,7 +94,7 @@ def choose(anchors: list[bytes], text: bytes) -> list[bytes]:
         part: _cost(part, len(sharing[part] - {part}), text) if part[:COMPARED] in frequent else 0
         for part in sharing
     }
-    stems, left = [], set(anchors)
+    stems, left = [], set(wanted)
     while left:
         stem = min(
             (part for part in sharing if not left.isdisjoint(sharing[part])),

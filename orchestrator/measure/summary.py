@@ -106,7 +106,7 @@ def summarise_records(
     return Summary(
         reports=seconds.n,
         skipped_reports=reports.skipped,
-        last_iteration=_last(reports.every("iteration")),
+        last_iteration=reports.last_iteration(totals),
         step_seconds_mean=seconds.mean,
         step_seconds_median=seconds.median,
         step_seconds_spread=seconds.std,

@@ -76,8 +76,10 @@ def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
             offset=offset,
         )
     if title == "finished":
+        iterations = _count(values["iterations"])
         return RunTotals(
-            iterations=_count(values["iterations"]),
+            iterations=iterations,
+            last_iteration=iterations,
             train_seconds=_measured(values["train_seconds"]),
             final_loss=_number(values["final_loss"]),
             max_memory_allocated_gib=_measured(values["max_memory_allocated_gib"]),

@@ -7,8 +7,8 @@ the pass takes up to four times as long; and one shorter string slows down the p
 
 So the search looks for stems instead of anchors: parts of anchors that are rare in logs. Many
 anchors can share a stem, which saves passes. `parsers.scan.stems` lists the stems of each pass. An
-anchor without a stem is searched for as it is. Lines with a stem are searched again, but only for
-the anchors that contain the stem.
+anchor without a stem is searched for as it is. A line with a stem is searched again, but only for
+longer anchors that contain the stem.
 
 Teddy's matches do not overlap. So a match of one string may hide another one. The anchors that each
 match can hide are computed in advance, and the line is searched for these anchors, too.
@@ -184,7 +184,8 @@ def _passes(anchors: tuple[bytes, ...], stems: Sequence[Sequence[bytes]]) -> lis
     """Return the strings to search for in each pass; each anchor contains one of them.
 
     In the passes for anchors without a stem, the anchors are grouped by the lower four bits of
-    their first bytes, because Teddy distinguishes strings by these bits.
+    their first bytes. Teddy tests these bits before it compares a string, so a pass is faster if
+    its strings have similar ones.
     """
     passes = [strings for strings in stems if any(_containing(strings, anchors))]
     found = 0

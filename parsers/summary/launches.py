@@ -130,6 +130,17 @@ class RunReports:
         """The number of iterations of the run, according to the last report that contains it."""
         return _last_known(self.every("iterations"))
 
+    def last_iteration(self, totals: Iterable[RunTotals]) -> int | None:
+        """Return the number of the last iteration; None if no report and no result contains it.
+
+        The result of a run may be about a later iteration than the last step report.
+        """
+        numbers = [total.last_iteration for total in totals if total.last_iteration is not None]
+        launch = next((launch for launch in reversed(self.launches) if len(launch.steps)), None)
+        if launch:
+            numbers.append(launch.steps.columns["iteration"][-1])
+        return max(numbers, default=None)
+
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that the run's numbers use.
 

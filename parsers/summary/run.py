@@ -58,8 +58,9 @@ class RunSummary:
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
     train_seconds: how long the whole training took, as the log states it.
-    last_iteration: the number of the last iteration that a step report contains, or the result
-        of the run if there are no step reports.
+    last_iteration: the number of the last iteration, according to the last launch's last step
+        report and to the result of the run. The program may count from 0. If its reports have no
+        number, it is the number of reports.
     memory_reports: how many memory reports the training programs printed.
     loss_reports: how many reports contain a loss, but not the number of their iteration.
     peak_memory_gib: the highest peak of allocated memory that a program reports, or else of
@@ -192,7 +193,7 @@ def summarise(
         step_seconds=statistics,
         step_times_from=reports.times_from,
         train_seconds=_total(run, "train_seconds"),
-        last_iteration=_last_iteration(run, reports),
+        last_iteration=reports.last_iteration(run.totals),
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
@@ -220,14 +221,6 @@ def summarise(
         not_understood=sum(count for _, count in run.not_understood),
         notes=run.notes,
     )
-
-
-def _last_iteration(run: LogRun, reports: RunReports) -> int | None:
-    for launch in reversed(reports.launches):
-        if len(launch.steps):
-            return int(launch.steps.columns["iteration"][-1])
-    total = _total(run, "last_iteration")
-    return None if total is None else int(total)
 
 
 def _batch_by_rates(run: LogRun) -> int | None:

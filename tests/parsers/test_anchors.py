@@ -14,6 +14,7 @@ from parsers.scan.stems import STEMS
 
 # With a small alphabet, anchors often overlap, contain or hide each other.
 words = st.text(alphabet="ab:", min_size=1, max_size=4).map(str.encode)
+long_words = st.text(alphabet="ab:", min_size=1, max_size=9).map(str.encode)
 texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
 
 
@@ -40,15 +41,24 @@ def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> N
 
 @given(
     data=texts,
-    anchors=st.lists(words, min_size=1, max_size=8, unique=True),
+    anchors=st.lists(long_words, min_size=1, max_size=8, unique=True),
     stems=st.lists(st.lists(words, min_size=1, max_size=5, unique=True), max_size=3),
+    around=st.sampled_from([b"", b"ab:\nab"]),
 )
 def test_stems_find_the_same_lines(
-    data: bytes, anchors: list[bytes], stems: list[list[bytes]]
+    data: bytes, anchors: list[bytes], stems: list[list[bytes]], around: bytes
 ) -> None:
-    """Stems may be shared by several anchors, hide each other, or be in no anchor."""
+    """Stems may be shared by several anchors, hide each other, or be in no anchor.
+
+    Text before and after the part of a buffer that is searched makes no difference.
+    """
     search = AnchorSearch(anchors, stems=stems)
-    assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
+    buffer = around + b"\n" + data + b"\n" + around
+    begin = len(around) + 1
+    found = search.lines(buffer, memoryview(buffer), begin, begin + len(data))
+    assert [(at - begin, end - begin, there) for at, end, there in found] == slow_lines(
+        data, anchors
+    )
 
 
 def test_all_formats_and_signs_have_stems() -> None:

@@ -41,6 +41,7 @@ STEP = Step(
 )
 SUMS = RunTotals(
     iterations=20,
+    last_iteration=20,
     train_seconds=1.234567,
     final_loss=6.238123,
     max_memory_allocated_gib=0.402,

@@ -246,9 +246,17 @@ def test_a_summary_shows_what_its_step_times_are_from(
     [
         (line(5, 9000) + line(6, 1000), 6),
         ("step:9/9 val_loss:3.2 train_time:1.5s step_avg:166.67ms\n", 9),
+        ("step:9/9 val_loss:3.2 train_time:0ms step_avg:nanms\n", 9),
+        (
+            (
+                "step:500/2000 train_loss:3.6 train_time:54000ms step_avg:108.00ms\n"
+                "stopping_early: wallclock_cap train_time:59999ms step:555/2000\n"
+            ),
+            555,
+        ),
         ("[after training is done]\n", None),
     ],
-    ids=["reports", "a result without reports", "unknown"],
+    ids=["reports", "result", "result without a mean", "result after reports", "unknown"],
 )
 def test_a_summary_contains_the_last_iteration(log: Path, text: str, last: int | None) -> None:
     """How far a run got is known from its last report, or from its result."""
@@ -328,6 +336,9 @@ def test_the_time_of_a_whole_training_gives_the_mean_step_time(log: Path) -> Non
     # By chance, the last mean of this training is nearly that of 3,347 steps.
     chance = "step:3350/3350 val_loss:3.28099 train_time:492.441s step_avg:147.13ms\n"
     assert summary(log, chance).step_seconds.mean == 492.441 / 3350
+    # This one was probably resumed.
+    resumed = "step:3350/3350 val_loss:3.28 train_time:246.220s step_avg:147.13ms\n"
+    assert summary(log, resumed).step_seconds.mean is None
     nothing = summary(log, "step:0/0 val_loss:3.2 train_time:4.5s step_avg:nanms\n")
     assert nothing.step_seconds.mean is None
     more = "step:9/9 val_loss:2.0 val_bpb:1.2 val_time:31ms train_time:900ms step_avg:100.00ms\n"

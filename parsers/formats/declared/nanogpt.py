@@ -40,6 +40,7 @@
   not read. If it stops after a limit of time, a line has the time and the number of steps.
 """
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -200,11 +201,11 @@ PARAMETER_GOLF = line_format(
 )
 
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
-_FEWEST_UNTIMED = 10
+_SIMILAR = 0.1
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
     r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
-    r"(?: step_avg:(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?)ms|(?=\s*$))"
+    r"(?: step_avg:(?:nan|(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?))ms|(?=\s*$))"
 )
 _STOPPED = re.compile(
     r"(?<!\w)stopping_early: wallclock_cap train_time: ?(?P<time>[0-9]{1,12})ms"
@@ -220,28 +221,35 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
         )
     for match in matches(_RESULT, line):
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
-        seconds = float(match["time"]) / (1000 if match["unit"] == "ms" else 1)
+        in_seconds = match["unit"] == "s"
+        seconds = float(match["time"]) / (1 if in_seconds else 1000)
+        timed = _timed_since_validation if in_seconds else _timed
         yield RunTotals(
-            iterations=_timed_steps(last, seconds, mean),
+            iterations=timed(last, seconds, mean) if mean else None,
             last_iteration=last,
             train_seconds=seconds,
             offset=offset,
         )
 
 
-def _timed_steps(steps: int, seconds: float, mean: float) -> int | None:
-    """Return how many steps a training took `seconds` for; None if the mean is 0, i.e. unknown.
+def _timed(steps: int, seconds: float, mean: float) -> int:
+    """Return how many steps a training took `seconds` for.
 
-    These are fewer than all `steps` if the training was resumed, or if its first ten steps are not
-    timed (2024). Then `mean` is the seconds divided by the timed steps, rounded to 0.01 ms. In
-    track 3, all steps are timed, and `mean` is that of the steps since the previous validation. It
-    may differ so little from the mean of all steps that it seems to leave out fewer than ten.
+    These are fewer than all `steps` if the training was resumed, or if its first steps are not
+    timed (2024). Then `mean` is the seconds divided by the timed steps, rounded to 0.01 ms.
     """
-    if not mean:
-        return None
     timed = round(seconds / mean)
     is_quotient = abs(timed * mean - seconds) <= timed * _MEAN_ROUNDED + _SECONDS_ROUNDED
-    return timed if 0 < timed <= steps - _FEWEST_UNTIMED and is_quotient else steps
+    return timed if 0 < timed < steps and is_quotient else steps
+
+
+def _timed_since_validation(steps: int, seconds: float, mean: float) -> int | None:
+    """Return how many steps a training of track 3 took `seconds` for; None if this is unknown.
+
+    There, all steps are timed, and `mean` is that of the steps since the previous validation. If it
+    differs much from the mean of all steps, the training was probably resumed.
+    """
+    return steps if math.isclose(mean, seconds / steps, rel_tol=_SIMILAR) else None
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
