@@ -7,8 +7,8 @@ outcome. The files are logs of as many programs as possible, and other text that
 compressed file is not unpacked. Each file is repeated or cut to 100 KB. It takes some minutes.
 
 A stem is a part of an anchor, or a whole anchor; see parsers/scan/anchors.py. The search takes
-longer for two reasons: if a stem is on a line, Python must look at this line. And if other text is
-like the first four bytes of a stem, Teddy must compare the whole stem. So:
+longer in two cases: if a stem is on a line, Python looks at this line. If other text is like the
+first four bytes of a stem, Teddy compares the whole stem. So:
 
 * Stems are chosen one by one. The next stem is the cheapest one, for each further anchor that
   contains it. The price is the time that the stem would take in the files, and a fixed price that
@@ -175,16 +175,15 @@ def group(stems: list[bytes], text: bytes) -> list[list[bytes]]:
     for number, stem in enumerate(stems):
         most = rows if number < rows * count else rows + 1
         options = [
-            (joined.places - bucket.places, at, joined)
+            ((joined := bucket.with_stem(stem, sample)).places - bucket.places, at, joined)
             for at, bucket in enumerate(buckets)
             if len(bucket.stems) < most
-            for joined in (bucket.with_stem(stem, sample),)
         ]
         if len(buckets) < count:
             alone = Bucket().with_stem(stem, sample)
             options.append((alone.places, len(buckets), alone))
         _, at, joined = min(options, key=lambda option: option[:2])
-        buckets[at : at + 1] = [joined]
+        buckets[at : at + 1] = [joined]  # replaces a bucket, or adds one
     buckets.sort(key=lambda bucket: -bucket.places)
     passes = []
     for begin in range(0, len(buckets), BUCKETS):

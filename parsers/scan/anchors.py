@@ -2,8 +2,9 @@
 
 The search uses Teddy, a vectorised search of the Rust crate aho-corasick, which lets other threads
 run meanwhile. Teddy accepts up to 64 strings, so there are several passes over a buffer. Teddy
-compares only the first four bytes of a string at first. If other text often looks like these bytes,
-the pass takes up to four times as long; and one shorter string slows down the pass for all others.
+looks for the first four bytes of each string, and compares the rest only if it finds them. If other
+text often looks like these bytes, the pass takes up to four times as long. One shorter string slows
+down the pass for all others.
 
 So the search looks for stems instead of anchors: parts of anchors that are rare in logs. Many
 anchors can share a stem, which saves passes. `parsers.scan.stems` lists the stems of each pass. An
@@ -17,9 +18,9 @@ match can hide are computed in advance, and the line is searched for these ancho
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate, chain
-from operator import itemgetter
+from functools import lru_cache, reduce
+from itertools import accumulate, chain, compress
+from operator import itemgetter, or_
 from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
@@ -28,7 +29,7 @@ from parsers.scan.stems import STEMS
 
 _MOST_AT_ONCE = 60
 COMPARED = 4
-"""How many bytes of a string Teddy compares at first."""
+"""How many bytes of a string Teddy looks for before it compares the rest."""
 
 _AnchorSet = tuple[tuple[bytes, ...], tuple[tuple[int, re.Pattern[bytes]], ...]]
 """Some anchors; and the bit and the pattern of each of them that has a pattern."""
@@ -40,10 +41,12 @@ AnchoredLine = tuple[int, int, tuple[bytes, ...]]
 class _Shown(NamedTuple):
     """What a match of a string that was searched for shows about its line.
 
-    length: the length of the string, in bytes. The other values are sets of anchors, one bit each.
-    certain: the string itself, if it is an anchor. possible: anchors that the line may contain,
-    too. by_next: strings that the match hides if they are there, by the byte after the match. Of
-    each, how many bytes of it the match covers, the string, and the anchors that contain it.
+    A set of anchors is an integer with one bit per anchor.
+    length: the length of the string, in bytes.
+    certain: the set with the string itself, if it is an anchor; otherwise empty.
+    possible: the set of the anchors that the line may contain, too.
+    by_next: other strings that may begin within the match, by the byte after the match. For each:
+    how many of its bytes are in the match, the string, and the set of the anchors that contain it.
     """
 
     length: int
@@ -187,21 +190,22 @@ def _passes(anchors: tuple[bytes, ...], stems: Sequence[Sequence[bytes]]) -> lis
     their first bytes. Teddy tests these bits before it compares a string, so a pass is faster if
     its strings have similar ones.
     """
-    passes = [strings for strings in stems if any(_containing(strings, anchors))]
-    found = 0
-    for bits in _containing([*chain.from_iterable(passes)], anchors):
-        found |= bits
-    rest = [anchor for number, anchor in enumerate(anchors) if not found >> number & 1]
+    found = [reduce(or_, _containing(strings, anchors), 0) for strings in stems]
+    passes = [*compress(stems, found)]
+    rest = _without(anchors, reduce(or_, found, 0))
     # A string that contains another one need not be searched for: the other one finds it.
-    found = 0
-    for number, bits in enumerate(_containing(rest, rest)):
-        found |= bits & ~(1 << number)
-    rest = [anchor for number, anchor in enumerate(rest) if not found >> number & 1]
+    by_others = (bits & ~(1 << number) for number, bits in enumerate(_containing(rest, rest)))
+    rest = _without(rest, reduce(or_, by_others, 0))
     short = [anchor for anchor in rest if len(anchor) < COMPARED]
     long = sorted((anchor for anchor in rest if len(anchor) >= COMPARED), key=_low_bits)
     count = -(-len(long) // _MOST_AT_ONCE)
     groups = (long[len(long) * at // count : len(long) * (at + 1) // count] for at in range(count))
     return [strings for strings in (*passes, short, *groups) if strings]
+
+
+def _without(anchors: Sequence[bytes], found: int) -> list[bytes]:
+    """Return the anchors that are not in a set."""
+    return [anchor for number, anchor in enumerate(anchors) if not found >> number & 1]
 
 
 def _low_bits(anchor: bytes) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ def test_stems_find_the_same_lines(
 
 
 def test_all_formats_and_signs_have_stems() -> None:
-    """Anchors without a stem are found too, but each 60 of them make all reading slower."""
+    """Anchors without a stem are found too, but a search needs one more pass for each 60."""
     wanted = LineReader(ALL_FORMATS, more_anchors=MARKS).wanted.search.anchors
     stems = [stem for strings in STEMS for stem in strings]
     without = [

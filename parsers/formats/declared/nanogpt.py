@@ -201,7 +201,7 @@ PARAMETER_GOLF = line_format(
 )
 
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
-_SIMILAR = 0.1
+_MOST_DIFFERENCE = 0.1
 _RESULT = re.compile(
     rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
     r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
@@ -223,7 +223,7 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         in_seconds = match["unit"] == "s"
         seconds = float(match["time"]) / (1 if in_seconds else 1000)
-        timed = _timed_since_validation if in_seconds else _timed
+        timed = _timed_in_track_3 if in_seconds else _timed
         yield RunTotals(
             iterations=timed(last, seconds, mean) if mean else None,
             last_iteration=last,
@@ -243,13 +243,13 @@ def _timed(steps: int, seconds: float, mean: float) -> int:
     return timed if 0 < timed < steps and is_quotient else steps
 
 
-def _timed_since_validation(steps: int, seconds: float, mean: float) -> int | None:
-    """Return how many steps a training of track 3 took `seconds` for; None if this is unknown.
+def _timed_in_track_3(steps: int, seconds: float, mean: float) -> int | None:
+    """Return how many steps a training took `seconds` for; None if this is unknown.
 
-    There, all steps are timed, and `mean` is that of the steps since the previous validation. If it
-    differs much from the mean of all steps, the training was probably resumed.
+    In track 3, all steps are timed, and `mean` is that of the steps since the previous validation.
+    If it differs much from the mean of all steps, the training was probably resumed.
     """
-    return steps if math.isclose(mean, seconds / steps, rel_tol=_SIMILAR) else None
+    return steps if math.isclose(mean, seconds / steps, rel_tol=_MOST_DIFFERENCE) else None
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
