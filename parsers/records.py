@@ -220,6 +220,7 @@ class RunTotals:
         include.
     last_iteration: the number of the last iteration. It is higher than `iterations` if the training
         continued from a checkpoint, or if the first iterations are not timed.
+    step_seconds: the mean step time over the whole run, as printed.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run. If
         `per_gpu` is true, they are rates of one GPU, otherwise of all ranks.
     tflops_per_gpu: what the program claims.
@@ -240,6 +241,7 @@ class RunTotals:
     iterations: int | None = None
     train_seconds: float | None = None
     last_iteration: int | None = None
+    step_seconds: float | None = None
     samples_per_second: float | None = None
     steps_per_second: float | None = None
     tokens_per_second: float | None = None

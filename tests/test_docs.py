@@ -167,7 +167,7 @@ def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
 
     document = "".join((REFERENCE / name).read_text() for name in ("parse.md", "json.md"))
     kinds = {kind.value for kind in OutcomeKind}
-    parts = ("step_seconds_", "warmup_", "outcome_", "lines_")
+    parts = ("step_seconds_", "result_", "warmup_", "outcome_", "lines_")
     names = {name.removeprefix(part) for name in RUN_NAMES for part in parts if part in name}
     names |= {name for name in RUN_NAMES if not name.startswith(parts)}
     options = {option.opts[0] for option in main.commands["parse"].params if option.name != "paths"}

@@ -51,8 +51,8 @@ def run_object(summary: RunSummary) -> Row:
         "engine_samples_per_second": summary.engine_samples_per_second,
         "step_seconds": asdict(summary.step_seconds),
         "step_times_from": summary.step_times_from,
-        "train_seconds": summary.train_seconds,
         "last_iteration": summary.last_iteration,
+        "result": asdict(summary.result),
         "warmup": {
             "policy": warmup,
             "dropped": summary.dropped,

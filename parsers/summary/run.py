@@ -1,7 +1,7 @@
 """Compute the numbers of one run from its log."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from statistics import fmean, harmonic_mean
 from typing import Any
@@ -39,6 +39,23 @@ class ReportedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """The numbers that the program itself prints for the whole run, warm-up included.
+
+    train_seconds: how long the training took.
+    step_seconds: the mean step time.
+    samples_per_second, tokens_per_second: over all GPUs.
+    tflops_per_gpu: what the program claims.
+    """
+
+    train_seconds: float | None
+    step_seconds: float | None
+    samples_per_second: float | None
+    tokens_per_second: float | None
+    tflops_per_gpu: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """The numbers of one run; absent values are None.
 
@@ -57,7 +74,7 @@ class RunSummary:
     step_times_from: the field of the step reports from which the step times are computed, e.g.
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
-    train_seconds: how long the whole training took, as the log states it.
+    result: the program's own numbers for the whole run.
     last_iteration: the number of the last iteration, according to the last launch's last step
         report and to the result of the run. The program may count from 0. If its reports have no
         number, it is the number of reports.
@@ -99,7 +116,7 @@ class RunSummary:
     steady: bool
     step_seconds: StepSeconds
     step_times_from: str | None
-    train_seconds: float | None
+    result: RunResult
     last_iteration: int | None
     samples_per_second: float | None
     tokens_per_second: float | None
@@ -172,9 +189,10 @@ def summarise(
         _tokens_per_gpu(run, batch, whole(config.get("seq_length")), world_size),
     )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
+    result = RunResult(**{field.name: _total(run, field.name) for field in fields(RunResult)})
     samples = (
         _samples_per_second(reports, batch)
-        or _total(run, "samples_per_second")
+        or result.samples_per_second
         or _last(reports.every("running_samples_per_second"))
     )
     statistics = reports.statistics(run.totals, batch)
@@ -192,17 +210,17 @@ def summarise(
         steady=reports.steady,
         step_seconds=statistics,
         step_times_from=reports.times_from,
-        train_seconds=_total(run, "train_seconds"),
+        result=result,
         last_iteration=reports.last_iteration(run.totals),
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
-        or _total(run, "tokens_per_second"),
+        or result.tokens_per_second,
         tokens_per_second_per_gpu=_mean_rate(reports, "tokens_per_second_per_gpu")
         or _rate_of_losses(run),
         reported_mfu=_mean_rate(reports, "reported_mfu"),
         reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
-        or _total(run, "tflops_per_gpu"),
+        or result.tflops_per_gpu,
         engine_samples_per_second=_engine_rate(run),
         global_batch_size=last_batch or batch,
         batch_by_rates=not (last_batch or stated_batch) and batch is not None,

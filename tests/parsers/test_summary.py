@@ -1,5 +1,6 @@
 """Summarize a run: choose the step reports that count, and compute values from them."""
 
+import dataclasses
 import json
 import os
 import statistics
@@ -261,6 +262,40 @@ def test_a_summary_shows_what_its_step_times_are_from(
 def test_a_summary_contains_the_last_iteration(log: Path, text: str, last: int | None) -> None:
     """How far a run got is known from its last report, or from its result."""
     assert summary(log, text).last_iteration == last
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        (
+            "step:5/5 val_loss:3.2 train_time:800ms step_avg:160.00ms\n",
+            {"train_seconds": 0.8, "step_seconds": 0.16},
+        ),
+        (
+            # The first step of this training was not timed.
+            "step:6/6 val_loss:3.2 train_time:800ms step_avg:160.00ms\n",
+            {"train_seconds": 0.8, "step_seconds": 0.16},
+        ),
+        # In track 3, the mean is that of the steps since the previous validation.
+        ("step:9/9 val_loss:3.2 train_time:1.5s step_avg:166.67ms\n", {"train_seconds": 1.5}),
+        ("step:9/9 val_loss:3.2 train_time:0ms step_avg:nanms\n", {"train_seconds": 0.0}),
+        (
+            (
+                "{'train_runtime': 50.0, 'train_samples_per_second': 6.4, "
+                "'train_steps_per_second': 0.8, 'train_loss': 2.25}\n"
+            ),
+            {"train_seconds": 50.0, "samples_per_second": 6.4},
+        ),
+        (line(5, 9000), {}),
+    ],
+    ids=["result", "not all timed", "track 3", "no mean", "Trainer", "no result"],
+)
+def test_a_summary_contains_the_program_s_own_result(
+    log: Path, text: str, result: dict[str, float]
+) -> None:
+    """The program's numbers for the whole run are shown as it prints them."""
+    stated = dataclasses.asdict(summary(log, text).result)
+    assert {name: value for name, value in stated.items() if value is not None} == result
 
 
 def test_rates_are_weighed_by_their_seconds(log: Path) -> None:

@@ -33,8 +33,6 @@ NUMBER = (
 # The whole number ends here, and has no suffix.
 _NO_SUFFIX = rf"{NUMBER_ENDS}(?![KMBT](?![\w/]))"
 _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-# Values that may be nan or inf: that is a fact of the log.
-
 _NEVER = r"(?!)"
 
 # A little more than half of the last digit. Numbers have four decimals; rates have three in logs of

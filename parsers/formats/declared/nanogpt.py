@@ -228,6 +228,8 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
             iterations=timed(last, seconds, mean) if mean else None,
             last_iteration=last,
             train_seconds=seconds,
+            # In track 3, the mean is not of the whole training, see `_timed_in_track_3`.
+            step_seconds=None if in_seconds else mean or None,
             offset=offset,
         )
 
