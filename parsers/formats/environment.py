@@ -23,7 +23,9 @@ _GPUS = (
     re.compile(
         r"\b(?P<gpu>NVIDIA (?:(?:GeForce|Quadro|TITAN|RTX|GTX) ){0,2}"
         r"[A-Z]{0,2}[0-9]{2,4}[A-Za-z]{0,2}"
-        r"(?:[ -](?:SXM[0-9]?|PCI[eE]|NVL|Ti|SUPER|Ada Generation|[0-9]{1,3}GB|HBM[0-9]e?)){0,4})"
+        r"(?:[ -](?:SXM[0-9]?|PCI[eE]|NVL|Ti|SUPER|Ada Generation|[0-9]{1,3}GB|HBM[0-9]e?)){0,4}"
+        # other GPUs than those without these words, or parts of a GPU
+        r"(?: Laptop GPU| with Max-Q Design| D| MIG [0-9]{1,2}g\.[0-9]{1,4}gb)?)"
         r"(?!\w)"
     ),
 )

@@ -34,6 +34,18 @@ LINES = {
         "[rank0]: using NVIDIA H100 80GB HBM3, bf16",
         [("gpu", "NVIDIA H100 80GB HBM3")],
     ),
+    "a laptop's": (
+        "GPU: NVIDIA GeForce RTX 4070 Laptop GPU | Peak FLOPS (BF16): inf",
+        [("gpu", "NVIDIA GeForce RTX 4070 Laptop GPU")],
+    ),
+    "another one with a letter": (
+        "NVIDIA GeForce RTX 4090 D",
+        [("gpu", "NVIDIA GeForce RTX 4090 D")],
+    ),
+    "a part of a GPU": (
+        "GPU: NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        [("gpu", "NVIDIA H100 80GB HBM3 MIG 1g.10gb")],
+    ),
     "a workstation's": ("NVIDIA GeForce RTX 3090 Ti", [("gpu", "NVIDIA GeForce RTX 3090 Ti")]),
     "a company": ("Copyright (c) 2024, NVIDIA CORPORATION and NVIDIA Release 24.05", []),
     "another table": ("00000000: 7f45 4c46 0201 0100", []),

@@ -56,6 +56,8 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
     ("NVIDIA GeForce RTX 5070 Ti", ["RTX5070TI PCIe"], 87.9, 16),
     ("NVIDIA GeForce RTX 5070", ["RTX5070 PCIe"], 61.7, 12),
     ("NVIDIA GeForce RTX 4090 Laptop GPU", [], None, None),
+    ("NVIDIA GeForce RTX 4090 D", [], None, None),
+    ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", [], None, None),
     ("NVIDIA GeForce RTX 3090 Ti", ["RTX3090TI PCIe"], 80, 24),
     ("NVIDIA GeForce RTX 4090", ["RTX4090 PCIe"], 165.2, 24),
     ("NVIDIA GeForce RTX 5090", ["RTX5090 PCIe"], 209.5, 32),
