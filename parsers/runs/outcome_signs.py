@@ -177,7 +177,7 @@ SIGNS = (
         _COMPLETED,
         _FINISHED,
         b"Final validation metrics: ",
-        r"['\"]Final validation metrics: (?:\{|None)",
+        r"(?:^|['\"])Final validation metrics: (?:\{|None)",
     ),
     # MaxText
     _sign(

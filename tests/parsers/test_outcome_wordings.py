@@ -462,6 +462,7 @@ LINES = {
     "srun: error: Application launch failed: Communication connection failure": (ERROR, None),
     "run.sh: line 7: 430069 Illegal instruction     (core dumped) python train.py": (ERROR, None),
     "Fatal Python error: Aborted": (ERROR, None),
+    "Final validation metrics: {'val/loss': 0.019425522536039352}": (COMPLETED, None),
     "(\"Final validation metrics: {'val-core/openai/gsm8k/acc/mean@1': \"": (
         COMPLETED,
         None,
