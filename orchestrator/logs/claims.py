@@ -317,21 +317,20 @@ def _mfu(
     """Return the claim of an MFU, compared with the MFU computed from the GPU's peak.
 
     The computed MFU is the TFLOPs in the log divided by the peak of the GPU. If the log contains
-    no TFLOPs, but the peak by which the program divides, the MFU is contradicted only if this peak
-    differs from the peak of the GPU. Returns None if a number that this check needs is not
-    known.
+    no TFLOPs, but the peak by which the program divides, the MFU is contradicted if this peak
+    differs from the peak of the GPU. Otherwise nothing is left to compare it with. Returns None
+    then, and if a number that this check needs is not known.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")
     gpu = gpu_name(config, given)
     precision = stated_precision(config) or given.precision or "bf16"
-    if not stating_rows or gpu is None or precision not in {"bf16", "fp16"}:
-        return None
-    peak = given.peak_tflops or peak_tflops(gpu, precision).value
-    if peak is None:
+    peak = given.peak_tflops or (peak_tflops(gpu, precision).value if gpu else None)
+    if not stating_rows or peak is None or precision not in {"bf16", "fp16"}:
         return None
     stated = median(row["reported_mfu"] for row in stating_rows)
-    peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {_named(gpu)})"
+    device = _named(gpu) if gpu else "the GPU"
+    peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {device})"
     right_peak = used is not None and abs(used - peak) <= _TOLERANCE * peak
     explained = True
     both = _stated(stating_rows, "reported_tflops_per_gpu")
@@ -342,8 +341,8 @@ def _mfu(
         implied = used or implied
         computed = tflops / peak
         formula = f"{tflops:.4g} TFLOP/s divided by {peak_in_words}"
-    elif used:
-        implied, computed = used, stated if right_peak else stated * used / peak
+    elif used and not right_peak:
+        implied, computed = used, stated * used / peak
         formula = f"the log's speed divided by {peak_in_words}"
     else:
         return None

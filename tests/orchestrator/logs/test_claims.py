@@ -5,6 +5,7 @@ import io
 import pytest
 
 from orchestrator.logs.claims import Claim, claims
+from orchestrator.logs.figures import NOTHING_GIVEN, Given
 from parsers.runs.reading import read
 from parsers.summary.run import summarise
 from parsers.summary.warmup import Warmup
@@ -29,10 +30,14 @@ PRODUCTS = 24 * (24 * 2048**2 * 3 + 12 * 2048 * 2048) + 6 * 2048 * 51200
 TFLOPS = 256 * 2048 * PRODUCTS / 4 / 8 / 1e12
 
 
-def claims_of(log: str) -> dict[str, Claim]:
-    """Return the claims of a log, by the quantity that they state, e.g. "mfu"."""
+def claims_of(log: str, given: Given = NOTHING_GIVEN) -> dict[str, Claim]:
+    """Return the claims of a log, by the quantity that they state, e.g. "mfu".
+
+    given: values from the user.
+    """
     (run,) = read(io.BytesIO(log.encode()))
-    return {claim.quantity: claim for claim in claims(summarise(run, Warmup.parse("none")))}
+    checked = claims(summarise(run, Warmup.parse("none")), given)
+    return {claim.quantity: claim for claim in checked}
 
 
 def megatron(tflops: str = "", rate: str = "") -> str:
@@ -187,6 +192,30 @@ def test_a_peak_that_does_not_explain_the_mfu_is_not_its_reason() -> None:
 def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
     """If the GPU's peak is unknown, an MFU is not checked."""
     assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
+
+
+def test_an_mfu_on_an_unknown_gpu_is_checked_against_the_given_peak() -> None:
+    """The user may give the peak of a GPU that teralog does not know."""
+    log = titan("NVIDIA GeForce RTX 6090", 52.79)
+    claim = claims_of(log, Given(peak_tflops=200.0))["mfu"]
+    assert claim.contradicted
+    assert claim.computed == pytest.approx(0.8235)
+
+
+@pytest.mark.parametrize(("peak", "computed"), [("9.89e+14", None), ("3.12e+14", 0.2838)])
+def test_an_mfu_without_tflops_is_checked_only_by_its_peak(
+    peak: str, computed: float | None
+) -> None:
+    """If the program divides by the right peak, nothing is left to check the MFU with."""
+    step = (
+        "step {n:05d}/01000 ({n}.00%) | loss: 5.147944 | lrm: 1.00 | dt: 558.89ms | "
+        "tok/sec: 58,679 | bf16_mfu: 90.00\n"
+    )
+    log = f"GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): {peak}\n" + step.format(n=10)
+    checked = claims_of(log)
+    assert ("mfu" in checked) == (computed is not None)
+    if computed is not None:
+        assert checked["mfu"].computed == pytest.approx(computed, rel=1e-3)
 
 
 def test_rates_that_give_the_step_time_are_not_checked() -> None:
