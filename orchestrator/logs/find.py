@@ -23,8 +23,8 @@ _LOG = re.compile(
 )
 _CHECKPOINT = re.compile(r"checkpoint-(?P<step>[0-9]{1,15})")
 _NO_LOG = (
-    "no file name ends in .out, .err, .log or .txt (or these with .gz, .zst, .xz or .bz2); give "
-    "the paths of the files themselves"
+    "no file name ends in .out, .err, .log, .txt or .jsonl (or these with .gz, .zst, .xz or "
+    ".bz2); give the paths of the files themselves"
 )
 
 
