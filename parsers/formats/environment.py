@@ -24,7 +24,7 @@ _GPUS = (
         r"\b(?P<gpu>NVIDIA (?:(?:GeForce|Quadro|TITAN|RTX|GTX) ){0,2}"
         r"[A-Z]{0,2}[0-9]{2,4}[A-Za-z]{0,2}"
         r"(?:[ -](?:SXM[0-9]?|PCI[eE]|NVL|Ti|SUPER|Ada Generation|[0-9]{1,3}GB|HBM[0-9]e?)){0,4}"
-        # other GPUs than those without these words, or parts of a GPU
+        # With one of these words, it is another GPU, or a part of one.
         r"(?: Laptop GPU| with Max-Q Design| D| MIG [0-9]{1,2}g\.[0-9]{1,4}gb)?)"
         r"(?!\w)"
     ),
