@@ -24,6 +24,7 @@ class Step:
         `merged_steps` computes it from the reports before and after.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
+    running_step_seconds: mean step time since the program's own warm-up, as printed.
     consumed_samples, consumed_tokens: since the beginning of training.
     global_batch_size, tokens: sequences per iteration, and tokens per iteration, over all ranks.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
@@ -53,6 +54,7 @@ class Step:
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
     running_samples_per_second: float | None = None
+    running_step_seconds: float | None = None
     consumed_samples: int | None = None
     consumed_tokens: int | None = None
     global_batch_size: int | None = None
@@ -220,7 +222,8 @@ class RunTotals:
         include.
     last_iteration: the number of the last iteration. It is higher than `iterations` if the training
         continued from a checkpoint, or if the first iterations are not timed.
-    step_seconds: the mean step time over the whole run, as printed.
+    step_seconds: the mean step time over the whole run, as printed. In modded-nanogpt's track 3,
+        it is the mean since the previous validation.
     samples_per_second, steps_per_second, tokens_per_second: over the whole run. If
         `per_gpu` is true, they are rates of one GPU, otherwise of all ranks.
     tflops_per_gpu: what the program claims.

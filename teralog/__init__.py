@@ -121,6 +121,7 @@ def steps(
     - iteration, from 1 or 0 as the program counts; iterations: how many are planned.
     - step_seconds: of one iteration, or the mean over several; log_interval: over how many.
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
+    - running_step_seconds: the program's own mean step time so far.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size, tokens: sequences
       and tokens of an iteration.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.

@@ -146,7 +146,8 @@ class RunReports:
 
         If no report has a step time, all statistics except the mean are absent. The mean is then
         that of the whole run, warm-up included, from `totals`: `batch` divided by the samples per
-        second, or the seconds divided by the iterations.
+        second, or the seconds divided by the iterations. If a program prints results while it
+        trains, these seconds and iterations are those from the first result to the last one.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
@@ -157,7 +158,8 @@ class RunReports:
             for total in whole
             if total.train_seconds and total.iterations
         )
-        return StepSeconds(mean=step_seconds(None, batch, rate) or next(means, None))
+        mean = step_seconds(None, batch, rate) or _mean_between(whole) or next(means, None)
+        return StepSeconds(mean=mean)
 
 
 def run_reports(
@@ -262,6 +264,25 @@ def _step_seconds(
         if _any_known(times):
             return times, "train_seconds"
     return [None] * len(steps), None
+
+
+def _mean_between(totals: Iterable[RunTotals]) -> float | None:
+    """Return the mean seconds per iteration from the first result to the last one.
+
+    If the first result is about all iterations so far, the mean is that since the start. Returns
+    None if a result is not later than the previous one, e.g. because it is of another launch.
+    """
+    timed = [total for total in totals if total.train_seconds is not None and total.last_iteration]
+    ends = [(total.last_iteration or 0, total.train_seconds or 0.0) for total in timed]
+    if ends and timed[0].iterations == timed[0].last_iteration:
+        ends.insert(0, (0, 0.0))
+    if len(ends) < 2 or not all(
+        iteration < later and seconds < longer
+        for (iteration, seconds), (later, longer) in pairwise(ends)
+    ):
+        return None
+    (begin, before), (end, after) = ends[0], ends[-1]
+    return (after - before) / (end - begin)
 
 
 def _any_known(values: Iterable[float | None]) -> bool:

@@ -461,6 +461,7 @@ def modded_nanogpt(random: Random) -> Printed:
         iteration=n,
         iterations=of,
         train_seconds=milliseconds / 1000,
+        running_step_seconds=0.05799,
     )
 
 
@@ -475,6 +476,7 @@ def modded_nanogpt_with_short_names(random: Random) -> Printed:
         iterations=of,
         loss=float(value),
         train_seconds=milliseconds / 1000,
+        running_step_seconds=0.0579,
     )
 
 
@@ -792,7 +794,26 @@ def modded_nanogpt_result(random: Random) -> Printed:
         f"step:{steps}/{steps} val_loss:3.27839 train_time:{seconds}s step_avg:125.00ms",
         (
             RunTotals(
-                iterations=steps, last_iteration=steps, train_seconds=float(seconds), offset=0
+                iterations=steps,
+                last_iteration=steps,
+                train_seconds=float(seconds),
+                step_seconds=0.125,
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("modded-nanogpt, result")
+def modded_nanogpt_result_so_far(random: Random) -> Printed:
+    """Print a validation of modded-nanogpt's track 3 before the last step, with more fields."""
+    steps = random.randint(1, 99_999)
+    seconds = f"{steps * 0.5:.3f}"
+    return Printed(
+        f"step:{steps}/100000 val_loss:3.27839 train_time:{seconds}s step_avg:100.00ms ema_beta:0",
+        (
+            RunTotals(
+                last_iteration=steps, train_seconds=float(seconds), step_seconds=0.1, offset=0
             ),
         ),
     )

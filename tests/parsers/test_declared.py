@@ -452,7 +452,12 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
     "modded-nanogpt": (
         MODDED_NANOGPT,
         "step:1390/1390 train_time:80605ms step_avg:57.99ms",
-        {"iteration": 1390, "iterations": 1390, "train_seconds": 80.605},
+        {
+            "iteration": 1390,
+            "iterations": 1390,
+            "train_seconds": 80.605,
+            "running_step_seconds": 0.05799,
+        },
     ),
     "modded-nanogpt in seconds": (
         MODDED_NANOGPT,
@@ -462,22 +467,46 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
     "modded-nanogpt with more fields": (
         MODDED_NANOGPT,
         "step:3/9 train_loss:4.5 train_aux_loss:0.1 lr_mul:1.0 train_time:229ms step_avg:76.33ms",
-        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+        {
+            "iteration": 3,
+            "iterations": 9,
+            "train_seconds": 0.229,
+            "running_step_seconds": 0.07633,
+            "loss": 4.5,
+        },
     ),
     "modded-nanogpt, with the part of the training in brackets": (
         MODDED_NANOGPT,
         "step:3/9 [PHASE 33%] train_loss:4.5 train_time:229ms step_avg:76.33ms",
-        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+        {
+            "iteration": 3,
+            "iterations": 9,
+            "train_seconds": 0.229,
+            "running_step_seconds": 0.07633,
+            "loss": 4.5,
+        },
     ),
     "modded-nanogpt, with short names": (
         MODDED_NANOGPT,
         "step:3/9 loss:4.5 ce:4.25 t:229ms step_avg:76.3ms",
-        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+        {
+            "iteration": 3,
+            "iterations": 9,
+            "train_seconds": 0.229,
+            "running_step_seconds": 0.0763,
+            "loss": 4.5,
+        },
     ),
     "modded-nanogpt, with even shorter names": (
         MODDED_NANOGPT,
         "step:3/9 loss:4.5 t:229ms avg:76.3ms",
-        {"iteration": 3, "iterations": 9, "train_seconds": 0.229, "loss": 4.5},
+        {
+            "iteration": 3,
+            "iterations": 9,
+            "train_seconds": 0.229,
+            "running_step_seconds": 0.0763,
+            "loss": 4.5,
+        },
     ),
     "parameter-golf": (
         PARAMETER_GOLF,
@@ -1080,14 +1109,17 @@ def test_real_logs_have_the_outcomes_found_by_hand(name: str, expected: OutcomeK
 @pytest.mark.parametrize(
     ("name", "steps", "seconds"),
     [
-        ("modded-nanogpt/track_1_short-0069607b.txt", 1480, 236.772),
-        ("modded-nanogpt/track_1_short-1d7c6c03.txt", 1390, 80.605),
+        ("modded-nanogpt/track_1_short-0069607b.txt", 1480, (236.772, 0.16107)),
+        ("modded-nanogpt/track_1_short-1d7c6c03.txt", 1390, (80.605, 0.05799)),
     ],
 )
-def test_every_step_of_modded_nanogpt_is_there(name: str, steps: int, seconds: float) -> None:
-    """Every step of modded-nanogpt is read, with the time since the start."""
+def test_every_step_of_modded_nanogpt_is_there(
+    name: str, steps: int, seconds: tuple[float, float]
+) -> None:
+    """Every step of modded-nanogpt is read, with its time since the start and its mean time."""
     values = figures(name)
-    assert (len(values), values[-1].iteration, values[-1].train_seconds) == (steps, steps, seconds)
+    assert (len(values), values[-1].iteration) == (steps, steps)
+    assert (values[-1].train_seconds, values[-1].running_step_seconds) == seconds
 
 
 def test_json_may_hold_any_value() -> None:

@@ -312,10 +312,20 @@ def test_trainings_that_print_only_validations_are_distinguished() -> None:
     for run in (first, second):
         assert run.outcome is not None
         assert run.outcome.kind is COMPLETED
-        [totals] = run.totals
-        assert (totals.iterations, totals.train_seconds) == (200, 29.4)
+        assert [(total.last_iteration, total.train_seconds) for total in run.totals] == [
+            (0, 0.0),
+            (125, 18.375),
+            (200, 29.4),
+        ]
     assert third.outcome is not None
-    assert (third.outcome.kind, third.totals) == (TRUNCATED, [])
+    assert (third.outcome.kind, len(third.totals)) == (TRUNCATED, 2)
+
+
+def test_a_training_that_prints_only_validations_may_lack_its_beginning() -> None:
+    """Without the validation at step 0, and without the last step, the log is of a cut run."""
+    [run] = runs_of(validations(2900, 125, 250))
+    assert run.outcome is not None
+    assert (run.outcome.kind, run.totals[-1].last_iteration) == (TRUNCATED, 250)
 
 
 def test_ranks_of_mlperf_that_start_are_one_truncated_run() -> None:

@@ -277,7 +277,10 @@ def test_a_summary_contains_the_last_iteration(log: Path, text: str, last: int |
             {"train_seconds": 0.8, "step_seconds": 0.16},
         ),
         # In track 3, the mean is that of the steps since the previous validation.
-        ("step:9/9 val_loss:3.2 train_time:1.5s step_avg:166.67ms\n", {"train_seconds": 1.5}),
+        (
+            "step:9/9 val_loss:3.2 train_time:1.5s step_avg:160.00ms\n",
+            {"train_seconds": 1.5, "step_seconds": 0.16},
+        ),
         ("step:9/9 val_loss:3.2 train_time:0ms step_avg:nanms\n", {"train_seconds": 0.0}),
         (
             (
@@ -443,6 +446,34 @@ def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
     run_summary = summary(log, text)
     assert run_summary.samples_per_second == 65.25
     assert run_summary.step_seconds.n == 0
+
+
+def validation(step: int, seconds: float, mean: float) -> str:
+    """Return a line of modded-nanogpt's track 3; `mean` is of the steps since the previous one."""
+    return (
+        f"step:{step}/3250 val_loss:3.28 train_time:{seconds:.3f}s step_avg:{mean * 1000:.2f}ms\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "mean"),
+    [
+        ([(0, 0.0, 0.0), (125, 200.0, 1.6), (250, 218.75, 0.15)], 218.75 / 250),
+        ([(125, 200.0, 1.6), (250, 218.75, 0.15)], 218.75 / 250),
+        ([(125, 200.0, 1.6), (250, 218.75, 0.15), (375, 237.5, 0.15)], 237.5 / 375),
+        ([(2500, 18.75, 0.15), (2625, 37.5, 0.15)], 0.15),
+        ([(250, 218.75, 0.15)], None),
+        ([(250, 37.5, 0.15), (125, 18.75, 0.15)], 0.15),
+    ],
+    ids=["whole", "without step 0", "unfinished", "resumed", "one", "two launches"],
+)
+def test_results_so_far_give_the_mean_step_time(
+    log: Path, lines: list[tuple[int, float, float]], mean: float | None
+) -> None:
+    """If a program prints only results so far, the step time is the mean between them."""
+    run_summary = summary(log, "".join(validation(*values) for values in lines))
+    assert run_summary.step_seconds.n == 0
+    assert run_summary.step_seconds.mean == (None if mean is None else pytest.approx(mean))
 
 
 SAMPLES = (

@@ -33,7 +33,8 @@
   versions. The time of a step is the difference of two reports. Lines with `val_loss`
   report a validation. The last of these, at the last step, has the time of the whole training.
   Programs made from it print more fields before the time, e.g. `val_bpb`.
-  The programs of track 3 print no other lines:
+  The programs of track 3 print no other lines, so each of them is read as a result so far. Their
+  time is in seconds, and they may stop before the last step:
     step:3350/3350 val_loss:3.27839 train_time:492.485s step_avg:147.03ms
 * parameter-golf is made from modded-nanogpt. Since April 2026, its time is in minutes with one
   decimal, and its rate is the mean since the start. Neither shows the time of a step, so both are
@@ -184,6 +185,7 @@ MODDED_NANOGPT = line_format(
             Field("loss", r" (?:train_)?loss:", r"(?= )"),
             Field("train_seconds", r" (?:train_time|t):", r"ms(?= )", scale=MILLISECONDS),
             Field("train_seconds", r" train_time:", r"s(?= )"),
+            Field("running_step_seconds", r" (?:step_)?avg:", "ms", scale=MILLISECONDS),
         ),
         whole=r" (?:step_)?avg:(?:[0-9]+\.[0-9]{1,2}|nan)ms",
         never=r" val_\w+:",
@@ -203,7 +205,7 @@ PARAMETER_GOLF = line_format(
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
 _MOST_DIFFERENCE = 0.1
 _RESULT = re.compile(
-    rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P=steps) val_loss:\S+"
+    rf"(?<!\w)step:(?P<steps>{COUNT})/(?P<of>{COUNT}) val_loss:\S+"
     r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
     r"(?: step_avg:(?:nan|(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?))ms|(?=\s*$))"
 )
@@ -222,14 +224,15 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for match in matches(_RESULT, line):
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         in_seconds = match["unit"] == "s"
+        if not in_seconds and not 0 < last == int(match["of"]):
+            continue  # a validation in a log with step reports
         seconds = float(match["time"]) / (1 if in_seconds else 1000)
         timed = _timed_in_track_3 if in_seconds else _timed
         yield RunTotals(
             iterations=timed(last, seconds, mean) if mean else None,
             last_iteration=last,
             train_seconds=seconds,
-            # In track 3, the mean is not of the whole training, see `_timed_in_track_3`.
-            step_seconds=None if in_seconds else mean or None,
+            step_seconds=mean or None,
             offset=offset,
         )
 
@@ -251,15 +254,18 @@ def _timed_in_track_3(steps: int, seconds: float, mean: float) -> int | None:
     In track 3, all steps are timed, and `mean` is that of the steps since the previous validation.
     If it differs much from the mean of all steps, the training was probably resumed.
     """
-    return steps if math.isclose(mean, seconds / steps, rel_tol=_MOST_DIFFERENCE) else None
+    return (
+        steps if steps and math.isclose(mean, seconds / steps, rel_tol=_MOST_DIFFERENCE) else None
+    )
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
     name="modded-nanogpt, result",
     anchors=(b" val_loss:", b"stopping_early: "),
-    # the result, and the first line of a training, which is a launch sign
+    # results, and the first line of a training, which is a launch sign
     only=re.compile(
-        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|\bstopping_early: wallclock_cap |[\r\x1b]"
+        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:| train_time:[0-9.]+s"
+        rb"|\bstopping_early: wallclock_cap |[\r\x1b]"
     ),
     parse=_parse_result,
     report=NEVER,
