@@ -16,15 +16,17 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
 * Liger's callback: peaks of memory in MiB since the start. It calls them MB.
 * optimum-habana: the peak of allocated memory since the start.
 * A history exported from W&B has the seconds since the start as `_runtime`. Old releases of
-  W&B print whole seconds, which are not read.
+  W&B print whole seconds.
 * With `include_num_input_tokens_seen`, the Trainer itself prints `train_runtime`: the seconds
   since the start of the launch.
 
-Without `train_runtime`, teralog computes the time since the start from two printed numbers. It
+Without `train_runtime`, teralog computes the time since the start from two printed numbers, which
+is more precise than the whole seconds of `elapsed_time`. It
 uses the result only if the log also prints this time, and both times agree. They do not agree if
 the launch of LLaMA-Factory continued from a checkpoint. After a checkpoint, ms-swift divides by
 the steps of this launch, but prints the number of all steps. The printed time shows how many steps
-that were, if a step takes more than 3 seconds.
+that were, if a step takes more than 3 seconds. A report with an `elapsed_time` and no speed, e.g.
+of LLaMA-Factory without `include_num_input_tokens_seen`, gives the whole seconds.
 """
 
 import math
@@ -52,6 +54,7 @@ _MEBIBYTES: Mapping[str, str] = {
 TOKENS = ("tokens/total", "num_input_tokens_seen", "num_tokens", "total_tokens")
 STEPS = ("global_step/max_steps", "iteration")
 ELAPSED = "elapsed_time"
+_SPEEDS = frozenset({"train_speed(s/it)", "train_speed(iter/s)", "throughput"})
 
 # 1d 2h 3m 4s of ms-swift; 1 day, 0:01:02 of LLaMA-Factory
 _UNITS = re.compile(
@@ -98,14 +101,16 @@ def integration_fields(
             fields.setdefault("consumed_tokens", int(value))
     if math.isfinite(value := numbers.get("train_runtime", math.nan)):
         return fields | {"train_seconds": value}
-    # W&B counts from the start of its run. Old releases print whole seconds.
-    if math.isfinite(value := numbers.get("_runtime", math.nan)) and not value.is_integer():
+    # W&B counts from the start of its run.
+    if math.isfinite(value := numbers.get("_runtime", math.nan)):
         return fields | {"train_seconds": value}
     printed = _seconds(elapsed)
     if printed is None:
         return fields
     seconds = _since_start(numbers, step, printed)
-    if seconds is not None and abs(seconds - printed) <= _AGREE_SECONDS:
+    if seconds is None and _SPEEDS.isdisjoint(numbers):
+        fields["train_seconds"] = printed
+    elif seconds is not None and abs(seconds - printed) <= _AGREE_SECONDS:
         fields["train_seconds"] = seconds
     return fields
 

@@ -13,6 +13,9 @@ from parsers.steps.blocks import StepBlock
 from parsers.steps.seconds import StepSeconds, overflowed_updates, skipped_updates, step_seconds
 from parsers.summary.warmup import Warmup
 
+# Of a clock that shows whole seconds.
+_LEAST_SECONDS = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class Configured:
@@ -292,13 +295,23 @@ def _any_known(values: Iterable[float | None]) -> bool:
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
     """Return for each report the mean seconds per iteration since the previous report.
 
-    seconds: for each report, the seconds since the start of the training.
+    seconds: for each report, the seconds since the start of the training. If all of them are whole,
+    the program rounds them. Then the mean is over at least 20 s, so the rounding changes it by 5 %
+    or less, and only the report at the end of this time has an item.
 
     The item for the first report is None. An item is also None if the seconds do not increase, or
     are None for the report or for the previous one.
     """
+    whole = all(now is None or float(now).is_integer() for now in seconds)
+    least = _LEAST_SECONDS if whole else 0.0
     times: list[float | None] = [None] * len(seconds)
-    for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):
-        if before[1] is not None and now[1] is not None and now[1] > before[1]:
-            times[at] = (now[1] - before[1]) / (now[0] - before[0])
+    begin: tuple[int, float] | None = None
+    for at, (iteration, now) in enumerate(zip(iterations, seconds, strict=True)):
+        passed = None if now is None or begin is None else now - begin[1]
+        if passed is not None and begin is not None and passed > 0 and passed >= least:
+            times[at] = passed / (iteration - begin[0])
+        if now is None:
+            begin = None
+        elif passed is None or passed < 0 or passed >= least:
+            begin = iteration, now
     return times

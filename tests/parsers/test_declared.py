@@ -986,13 +986,13 @@ def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> 
 
     So the first report has no step time.
     """
-    text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
+    text = "".join(f"step:{n}/40 train_time:{21 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
     run_summary = summarise(run, Warmup.parse("none"))
     assert [report.step_seconds for report in run_summary.reported] == [
         None,
-        0.6,
-        pytest.approx(1.2),
+        pytest.approx(0.63),
+        pytest.approx(1.26),
     ]
 
 

@@ -504,11 +504,35 @@ def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
     ]
 
 
-@pytest.mark.parametrize(("begin", "seconds"), [(10.25, [None, 2.5, 2.5]), (10, [None] * 3)])
-def test_a_history_of_wandb_gives_steps_without_evaluations(
-    begin: float, seconds: list[float | None]
+@pytest.mark.parametrize(
+    ("clocks", "seconds"),
+    [
+        (["0:00:30", "0:00:50", "0:01:10"], [None, 2.0, 2.0]),
+        # The clock shows whole seconds, so the times are means over at least 20 s.
+        (["0:00:05", "0:00:11", "0:00:16", "0:00:25"], [None, None, None, 20 / 30]),
+        (["0:00:05", "0:00:11", "0:00:16"], [None, None, None]),
+        (["0:01:05", "0:00:05", "0:00:25"], [None, None, 2.0]),
+        (["1 day, 0:00:00", "bad", "1 day, 0:00:20", "1 day, 0:01:00"], [None, None, None, 4.0]),
+    ],
+    ids=["slow", "fast", "too short", "started again", "a bad time"],
+)
+def test_whole_seconds_since_the_start_give_long_means(
+    clocks: list[str], seconds: list[float | None]
 ) -> None:
-    """Step times are differences of `_runtime`, but not of whole seconds of old releases."""
+    """LLaMA-Factory's log without tokens has only whole seconds since the start."""
+    lines = [
+        json.dumps({"current_steps": step, "total_steps": 90, "loss": 1.0, "elapsed_time": clock})
+        for step, clock in zip((10, 20, 30, 40), clocks, strict=False)
+    ]
+    run_summary = summarise(run_of(*lines), NONE)
+    assert [report.step_seconds for report in run_summary.reported] == seconds
+    times_from = None if not any(seconds) else "train_seconds"
+    assert run_summary.step_times_from == times_from
+
+
+@pytest.mark.parametrize("begin", [10.25, 10])
+def test_a_history_of_wandb_gives_steps_without_evaluations(begin: float) -> None:
+    """Step times are differences of `_runtime`, which old releases round to whole seconds."""
     rows: list[dict[str, Any]] = [
         {"train/loss": 2.5, "train/global_step": step, "_runtime": begin + 2.5 * step, "_step": at}
         for at, step in enumerate((10, 20, 30))
@@ -516,7 +540,7 @@ def test_a_history_of_wandb_gives_steps_without_evaluations(
     evaluation = {"eval/loss": 2.0, "train/global_step": 20, "_runtime": begin + 59, "_step": 9}
     run = run_of(*(json.dumps(row) for row in [*rows[:2], evaluation, rows[2]]))
     assert [step.iteration for step in run.steps] == [10, 20, 30]
-    assert [report.step_seconds for report in summarise(run, NONE).reported] == seconds
+    assert [report.step_seconds for report in summarise(run, NONE).reported] == [None, 2.5, 2.5]
 
 
 def trainer_state(**more: Any) -> str:
