@@ -7,6 +7,7 @@ prints the result, and every process prints the settings. Here each value counts
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from parsers.records import RunTotals, SkippedStep, Step
@@ -29,6 +30,8 @@ _NO_RATES: dict[str, Any] = dict.fromkeys(
         "reported_tflops_per_gpu",
     )
 )
+_TOTALS = [field.name for field in dataclasses.fields(RunTotals) if field.name != "offset"]
+_values = attrgetter(*_TOTALS)
 _ROUNDING = 0.02
 _NODES_APART_SECONDS = 1.0
 
@@ -117,9 +120,13 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     seconds, e.g. by 5 % in a training of 20 s.
     """
     kept: list[RunTotals] = []
+    alike: dict[tuple[Any, ...], list[RunTotals]] = {}
     for record in stored_records(records).reports:
-        if isinstance(record, RunTotals) and not any(_is_copy(record, other) for other in kept):
-            kept.append(record)
+        if isinstance(record, RunTotals):
+            others = alike.setdefault(_exact_values(record), [])
+            if not any(_is_copy(record, other) for other in others):
+                others.append(record)
+                kept.append(record)
     return kept
 
 
@@ -161,18 +168,20 @@ def _merged(reports: Sequence[Step]) -> Step:
     return first
 
 
+def _exact_values(totals: RunTotals) -> tuple[Any, ...]:
+    """Return the values that results of the same run have in common; None in place of a float."""
+    return tuple([None if isinstance(value, float) else value for value in _values(totals)])
+
+
 def _is_copy(totals: RunTotals, other: RunTotals) -> bool:
+    """Return whether the floats of two results are alike, if their other values are equal."""
     tolerance = _ROUNDING
     if totals.train_seconds:
         tolerance = max(tolerance, _NODES_APART_SECONDS / totals.train_seconds)
-    for field in dataclasses.fields(RunTotals):
-        if field.name == "offset":
-            continue
-        mine, theirs = getattr(totals, field.name), getattr(other, field.name)
+    for mine, theirs in zip(_values(totals), _values(other), strict=True):
         if isinstance(mine, float) and isinstance(theirs, float):
-            alike = math.isclose(mine, theirs, rel_tol=tolerance) or repr(mine) == repr(theirs)
-        else:
-            alike = mine == theirs
-        if not alike:
+            if not math.isclose(mine, theirs, rel_tol=tolerance) and repr(mine) != repr(theirs):
+                return False
+        elif mine != theirs:  # one of them is absent
             return False
     return True
