@@ -131,6 +131,19 @@ class LossReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """A step report with a rate in samples or in tokens per second: the log does not show which.
+
+    The global batch size shows it, see `parsers.steps.throughput`.
+    iteration: as in `Step`. rate: over all ranks.
+    """
+
+    iteration: int
+    rate: float
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedStep:
     """An update of the weights that was skipped because its gradients overflowed.
 
@@ -257,7 +270,7 @@ class RunTotals:
     offset: int
 
 
-Record = Step | LossReport | SkippedStep | Usage | Timers | Setting | RunTotals
+Record = Step | LossReport | Throughput | SkippedStep | Usage | Timers | Setting | RunTotals
 
 
 def _restored(kind: type[Any], *values: Any) -> Any:

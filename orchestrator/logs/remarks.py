@@ -63,6 +63,11 @@ def _no_step_time(summary: RunSummary) -> str | None:
     """
     used = summary.reports - summary.dropped - summary.covered
     if not summary.reports:
+        if summary.rates_without_unit:
+            return (
+                "no step time, because the reports contain a throughput but no global batch size; "
+                "add `--global-batch-size N`"
+            )
         usual = {OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED}
         if not summary.formats or summary.outcome.kind not in usual:
             return None

@@ -19,6 +19,7 @@ from parsers.records import (
     Record,
     Setting,
     Step,
+    Throughput,
     Usage,
     UsageSource,
 )
@@ -37,6 +38,7 @@ from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
 from parsers.scan.wanted import Candidate
 from parsers.steps.blocks import Part, Records, StepBlock, step_column
 from parsers.steps.merge import merge_settings
+from parsers.steps.throughput import with_units
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, as well as for records: signs of the start and the end of a run."""
@@ -188,20 +190,25 @@ class RunSplitter:
                     self._launches[-1].not_understood[log_format.name] += 1
                 continue
             for record in records:
-                if isinstance(record, Step):
-                    self._read_step(log_format, record, candidate)
-                elif isinstance(record, LossReport):
-                    self._read_loss(record, candidate)
-                elif isinstance(record, Setting):
-                    self._read_setting(record)
-                elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
-                    self._launches[-1].started = True
+                self._read_record(log_format, record, candidate)
                 launch = self._launches[-1]
                 if isinstance(record, Step) and (record.covered or _is_counted(log_format)):
                     launch.counted_steps.append(record)
                 else:
                     launch.parts.append(record)
                 launch.formats[log_format.name] = None
+
+    def _read_record(self, log_format: AnyFormat, record: Record, candidate: Candidate) -> None:
+        if isinstance(record, Step):
+            self._read_step(log_format, record, candidate)
+        elif isinstance(record, LossReport):
+            self._read_loss(record, candidate)
+        elif isinstance(record, Throughput):
+            self._read_progress()
+        elif isinstance(record, Setting):
+            self._read_setting(record)
+        elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
+            self._launches[-1].started = True
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not step.covered and (not isinstance(log_format, LogFormat) or log_format.ordered):
@@ -283,25 +290,26 @@ def _is_counted(log_format: AnyFormat) -> bool:
     return isinstance(log_format, LogFormat) and log_format.counted
 
 
-def _all_parts(launch: _Launch) -> list[Part]:
+def _all_parts(launch: _Launch) -> Sequence[Part]:
     """Return the records of a launch, including the steps on lines without an iteration number.
 
     Steps on such lines are numbered from 1. If other lines of the launch have iteration numbers,
     such lines give only TFLOPs (see `_tflops_of_next_reports`) and means over several iterations
     (see `_covered_means`).
     """
+    parts = with_units(launch.parts)
     if not launch.counted_steps:
-        return launch.parts
+        return parts
     steps: list[Step | StepBlock] = []
-    if any(isinstance(part, Step | StepBlock) for part in launch.parts):
-        steps += _tflops_of_next_reports(launch.counted_steps, launch.parts)
-        steps += _covered_means(launch.counted_steps, launch.parts)
-        return sorted([*launch.parts, *steps], key=lambda part: part.offset)
+    if any(isinstance(part, Step | StepBlock) for part in parts):
+        steps += _tflops_of_next_reports(launch.counted_steps, parts)
+        steps += _covered_means(launch.counted_steps, parts)
+        return sorted([*parts, *steps], key=lambda part: part.offset)
     count = 0
     for part in launch.counted_steps:
         steps.append(_numbered(part, count + 1))
         count += len(part) if isinstance(part, StepBlock) else 1
-    return sorted([*launch.parts, *steps], key=lambda part: part.offset)
+    return sorted([*parts, *steps], key=lambda part: part.offset)
 
 
 def _tflops_of_next_reports(

@@ -1,7 +1,7 @@
 """Compute the numbers of one run from its log."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import prod
 from statistics import fmean, harmonic_mean
 from typing import Any
@@ -10,10 +10,11 @@ from parsers.fields import whole
 from parsers.formats.declared.json_lines import TORCHTITAN_METRICS
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
-from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, Usage
+from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, Throughput, Usage
 from parsers.runs.run import LogRun
-from parsers.steps.blocks import step_column
+from parsers.steps.blocks import Records, step_column
 from parsers.steps.seconds import StepSeconds, is_sound
+from parsers.steps.throughput import with_units
 from parsers.summary.launches import Configured, LaunchReports, RunReports, run_reports
 from parsers.summary.warmup import Warmup
 
@@ -99,6 +100,8 @@ class RunSummary:
     device, precision: the hardware and number format of the model's computation, as reported.
     rates_only: True if the counting reports have samples per second, but no step times; the global
         batch would give the step times.
+    rates_without_unit: whether the reports contain rates in samples or tokens per second. The
+        global batch would show which.
     config: the configuration in the log, as text.
     lines, not_understood: how many lines gave records, and how many looked like reports but could
         not be parsed.
@@ -132,6 +135,7 @@ class RunSummary:
     device: str | None
     precision: str | None
     rates_only: bool
+    rates_without_unit: bool
     memory_reports: int
     loss_reports: int
     peak_memory_gib: float | None
@@ -181,6 +185,7 @@ def summarise(
     """
     config = run.config
     stated_batch = configured.global_batch_size or whole(config.get("global_batch_size"))
+    run = _with_units(run, stated_batch)
     batch = stated_batch or _batch_by_rates(run)
     world_size = _world_size(run, config)
     configured = Configured(
@@ -230,6 +235,7 @@ def summarise(
         device=_set_up(run, "device"),
         precision=_set_up(run, "precision"),
         rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
+        rates_without_unit=_has_rates_without_unit(run),
         memory_reports=len(run.memory_reports),
         loss_reports=sum(isinstance(report, LossReport) for report in run.reports),
         peak_memory_gib=_peak_gib(run),
@@ -239,6 +245,21 @@ def summarise(
         not_understood=sum(count for _, count in run.not_understood),
         notes=run.notes,
     )
+
+
+def _with_units(run: LogRun, batch: int | None) -> LogRun:
+    """Return a run with the units of its rates, which the global batch size shows."""
+    if not _has_rates_without_unit(run):
+        return run
+    segments = (
+        replace(segment, records=Records(with_units(segment.records.parts, batch)))
+        for segment in run.segments
+    )
+    return replace(run, segments=tuple(segments))
+
+
+def _has_rates_without_unit(run: LogRun) -> bool:
+    return any(isinstance(report, Throughput) for report in run.reports)
 
 
 def _batch_by_rates(run: LogRun) -> int | None:

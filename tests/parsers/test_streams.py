@@ -11,6 +11,7 @@ import pytest
 from parsers.records import LossReport, OutcomeKind, Step
 from parsers.runs.reading import read
 from parsers.runs.run import LogRun
+from parsers.summary.launches import Configured
 from parsers.summary.run import summarise
 from parsers.summary.warmup import Warmup
 
@@ -164,7 +165,28 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
     assert [(step.step_seconds, step.covered) for step in run.steps] == [(12.5, None), (12.5, True)]
     assert not any(step.tokens_per_second for step in run.steps)
     assert [total.tokens_per_second for total in run.totals] == [313400.5]
-    assert not run_of(MLLOG.format('"throughput": 24.5', '"step": 12288')).steps
+
+
+@pytest.mark.parametrize(("batch", "n", "mean"), [(None, 0, None), (64, 1, 2.0)])
+def test_a_throughput_of_mlperf_counts_with_the_batch_that_the_user_gives(
+    batch: int | None, n: int, mean: float | None
+) -> None:
+    """If the log does not contain the global batch, the unit of its throughput is unknown."""
+    run = run_of(
+        MLLOG.format('"throughput": 30.0', '"step": 12288'),
+        MLLOG.format('"throughput": 32.0', '"step": 24576'),
+    )
+    assert not run.steps
+    summary = summarise(run, Warmup(rule="first"), configured=Configured(global_batch_size=batch))
+    assert (summary.step_seconds.n, summary.step_seconds.mean) == (n, mean)
+    assert summary.rates_without_unit is not bool(batch)
+
+
+def test_a_throughput_of_mlperf_in_tokens_counts_with_the_batch_that_the_user_gives() -> None:
+    """A rate of too many batches per second is in tokens/s, also if the user gives the batch."""
+    run = run_of(MLLOG.format('"throughput": 313400.5', '"step": 4194304'))
+    summary = summarise(run, NONE, configured=Configured(global_batch_size=2048))
+    assert (summary.reports, summary.tokens_per_second) == (0, 313400.5)
 
 
 RUN = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": null, "metadata": {{}}}}'

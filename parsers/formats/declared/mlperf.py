@@ -15,9 +15,9 @@ no other lines of the launch have iteration numbers, teralog numbers these lines
 they cover the same steps as other lines, and the numbers of the run do not use them.
 
 A `throughput` is in samples per second (since v4.0) or in tokens per second. The line does not show
-which, but the global batch does: see `_throughputs`. A `throughput` next to a step time is not
-read. A line with the key `run_stop` contains how the run ended. The time from `run_start` to it is
-the result of the benchmark.
+which, but the global batch does: see `parsers.steps.throughput`. A `throughput` next to a step time
+is not read. A line with the key `run_stop` contains how the run ended. The time from `run_start` to
+it is the result of the benchmark.
 """
 
 import re
@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 from parsers.fields import finite_json, json_float, line_parts, parse_json
 from parsers.formats.declared.json_blocks import JsonBlocks
 from parsers.formats.declared.json_lines import count_of
-from parsers.records import RunTotals, Setting, Step
-from parsers.scan.reader import LogFormat, ParseLine, TableFormat
+from parsers.records import RunTotals, Setting, Step, Throughput
+from parsers.scan.reader import NEVER, LogFormat, ParseLine, TableFormat
 
 _MARK = ":::MLLOG "
 _SETTINGS = {
@@ -49,10 +49,6 @@ _KEYS = {
     "reduced_train_loss": ("loss", 1.0),
     **dict.fromkeys(_STEP_TIMES, ("step_seconds", 1.0)),
 }
-
-# A step takes more than 20 ms, so a rate has less than 50 batches per second. In tokens, the rate
-# is larger by the tokens of a sequence: 2048 or more, and a step takes less than 20 s.
-_BATCHES_PER_SECOND = 70
 
 Json = Mapping[str, Any]
 
@@ -107,14 +103,7 @@ def _step(offset: int, value: Json, metadata: Json) -> Iterator[Step]:
         )
 
 
-def _throughputs(header: str) -> ParseLine | None:
-    """Return the function that reads throughputs, if `header` is the event of the global batch."""
-    sizes = (event.value for event in _events(header) if event.key == "global_batch_size")
-    batch = next(filter(None, map(count_of, sizes)), None)
-    return None if batch is None else partial(_parse_throughput, batch)
-
-
-def _parse_throughput(batch: int, offset: int, line: str) -> Iterator[Step | RunTotals]:
+def _parse_throughput(offset: int, line: str) -> Iterator[Throughput]:
     for key, value, metadata, _ in _events(line):
         if (
             key != "tracked_stats"
@@ -123,12 +112,8 @@ def _parse_throughput(batch: int, offset: int, line: str) -> Iterator[Step | Run
         ):
             continue
         rate, iteration = finite_json(value.get("throughput")), count_of(metadata.get("step"))
-        if rate is None or rate <= 0 or iteration is None:
-            continue
-        if rate < batch * _BATCHES_PER_SECOND:
-            yield Step(iteration=iteration, samples_per_second=rate, offset=offset)
-        else:  # from the start of the run, with the time of validations
-            yield RunTotals(tokens_per_second=rate, offset=offset)
+        if rate is not None and rate > 0 and iteration is not None:
+            yield Throughput(iteration=iteration, rate=rate, offset=offset)
 
 
 def _run_time(header: str) -> ParseLine | None:
@@ -156,11 +141,12 @@ MLPERF = LogFormat(
         r'(?:e|ing|ing in s)": [0-9][^{}]*\}, "metadata": \{[^{}]*"step": '
     ),
 )
-MLPERF_THROUGHPUT = TableFormat(
+MLPERF_THROUGHPUT = LogFormat(
     name="MLPerf, throughput",
-    header=b'"global_batch_size"',
     anchors=(b'"throughput"',),
-    row=_throughputs,
+    parse=_parse_throughput,
+    only=re.compile(_MARK.encode()),
+    report=NEVER,
 )
 MLPERF_RUN_TIME = TableFormat(
     name="MLPerf, run time",

@@ -547,6 +547,17 @@ TITAN = (
         ),
         (TITAN, (), "no step time, because no report after the warm-up contains one"),
         (TITAN, ("--warmup", "0"), "no step time, because no report contains one"),
+        (
+            (
+                ':::MLLOG {{"key": "tracked_stats", "value": {{"throughput": 30.5}}, "metadata": '
+                '{{"step": {}}}}}\n'
+            ),
+            (),
+            (
+                "no step time, because the reports contain a throughput but no global batch size; "
+                "add `--global-batch-size N`"
+            ),
+        ),
     ],
 )
 def test_a_log_whose_reports_do_not_count_gets_the_reason(
