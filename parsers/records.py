@@ -44,6 +44,8 @@ class Step:
         each of which may also report its own part.
     covered: True if the report is a mean over iterations, up to this one, that other reports cover,
         too.
+    unnumbered: True if the line does not contain the iteration. Then `iteration` is the number of
+        the report in its launch, from 1.
     offset: byte at which the line starts.
     """
 
@@ -78,6 +80,7 @@ class Step:
     timestamp: str | None = None
     end_to_end: bool | None = None
     covered: bool | None = None
+    unnumbered: bool | None = None
     offset: int
 
     @property

@@ -350,8 +350,9 @@ def _covered_means(counted: Sequence[Step | StepBlock], parts: Sequence[Part]) -
 def _numbered(part: Step | StepBlock, first: int) -> Step | StepBlock:
     """Return steps with new iteration numbers, from `first` on."""
     if isinstance(part, Step):
-        return replace(part, iteration=first, covered=None)
-    return StepBlock({**part.columns, "iteration": range(first, first + len(part))})
+        return replace(part, iteration=first, covered=None, unnumbered=True)
+    numbers = range(first, first + len(part))
+    return StepBlock({**part.columns, "iteration": numbers, "unnumbered": [True] * len(part)})
 
 
 def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:

@@ -20,7 +20,7 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     iterations since the previous report, but at most the configured interval, because a report may
     be missing. If two parts of the program print reports, only reports of the same part count. For
     the first report, it is computed from the checkpoint's iteration (`resumed_from`), the second
-    report or the configuration.
+    report or the configuration. It is not known for reports without an iteration number.
 
     Since core 0.16, Megatron prints an additional line for the first iteration of a launch, and
     does not reset its timer. So the mean in the next line includes this iteration, too. The
@@ -37,9 +37,13 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
     if resumed_from is None and extra is not None:
         resumed_from = extra - 1
     is_mean = [
-        seconds is not None and interval is None and not covered
-        for seconds, interval, covered in zip(
-            steps.column("step_seconds"), logged_intervals, steps.column("covered"), strict=True
+        seconds is not None and interval is None and not covered and not unnumbered
+        for seconds, interval, covered, unnumbered in zip(
+            steps.column("step_seconds"),
+            logged_intervals,
+            steps.column("covered"),
+            steps.column("unnumbered"),
+            strict=True,
         )
     ]
     # Megatron-DeepSpeed has two reporters, which may have different intervals. Only one of them

@@ -116,7 +116,6 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "iteration": 0,
             "step_seconds": 2.41,
             "reported_tflops_per_gpu": 1085.8,
-            "log_interval": 1,
         },
     ),
     "Megatron-Bridge, older": (
@@ -126,13 +125,12 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             "iteration": 0,
             "step_seconds": 2.41,
             "reported_tflops_per_gpu": 1158.1,
-            "log_interval": 1,
         },
     ),
     "Megatron-Bridge, FLOPs unknown": (
         MEGATRON_BRIDGE,
         "Step Time : 2.41s GPU utilization: 0.0MODEL_TFLOP/s/GPU",
-        {"iteration": 0, "step_seconds": 2.41, "log_interval": 1},
+        {"iteration": 0, "step_seconds": 2.41},
     ),
     "MaxText": (
         MAXTEXT,

@@ -74,6 +74,23 @@ def test_nemo_rl_counts_its_steps_by_their_times() -> None:
     assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 12.34), (2, 11.25)]
 
 
+@pytest.mark.parametrize(
+    ("line", "interval"),
+    [
+        ("Step Time : {:.2f}s GPU utilization: 49.3TFLOP/s/GPU", None),
+        ("  • Total step time: {:.2f}s", 1),
+        (':::MLLOG {{"key": "tracked_stats", "value": {{"train_step_time": {}}}}}', None),
+    ],
+)
+def test_a_report_without_an_iteration_number_is_marked(line: str, interval: int | None) -> None:
+    """The iteration of such a report is a count; the iterations of its mean are often unknown."""
+    run = run_of(*(line.format(time) for time in (14.25, 16.75, 15.5)))
+    assert [
+        (step.iteration, step.step_seconds, step.unnumbered, step.log_interval)
+        for step in run.steps
+    ] == [(1, 14.25, True, interval), (2, 16.75, True, interval), (3, 15.5, True, interval)]
+
+
 BRIDGE = "Step Time : {:.2f}s GPU utilization: {}MODEL_TFLOP/s/GPU"
 MEGATRON = (
     " [2026-01-02 03:04:05] iteration {:8}/      50 | elapsed time per iteration (ms): {:.1f} |"

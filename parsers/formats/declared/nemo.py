@@ -9,11 +9,11 @@
     Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU
 
 NeMo 2 prints fields in any order, and memory in bytes. Its `iteration` begins at 0 in each
-epoch, but its `global_step` goes on. Megatron-Bridge's line has no iteration number. It
-comes before Megatron's own line about the same iteration, if there is one. So teralog
-numbers the lines of Megatron-Bridge in a launch from 1. If other lines of the launch have
-iteration numbers, teralog reads only the TFLOPs of Megatron-Bridge's lines. Both programs
-print 0 TFLOPs if they cannot count the FLOPs of the model.
+epoch, but its `global_step` goes on. Megatron-Bridge's line has no iteration number, and its time
+is the mean over an unknown number of iterations. It comes before Megatron's own line about the same
+iteration, if there is one. So teralog numbers the lines of Megatron-Bridge in a launch from 1. If
+other lines of the launch have iteration numbers, teralog reads only the TFLOPs of
+Megatron-Bridge's lines. Both programs print 0 TFLOPs if they cannot count the FLOPs of the model.
 
 NeMo 1 prints its values in the progress bar of Lightning. Large numbers are rounded to three
 digits, e.g. to `3.2e+4`. If the step is printed so, teralog does not read the bar.
@@ -94,6 +94,5 @@ MEGATRON_BRIDGE = line_format(
         ),
         whole=r"TFLOP/s/GPU",
         counted=True,
-        log_interval=1,
     )
 )
