@@ -13,6 +13,7 @@ from parsers.records import Setting
 
 # |   0  Tesla V100-SXM2...  Off  | 00000000:1A:00.0 Off |                    0 |     nvidia-smi
 # _CudaDeviceProperties(name='NVIDIA A100-SXM4-40GB', major=8, minor=0, …)            torch
+# CUDA capacity: AMD Instinct MI300X OAM with 191.98GiB memory                         torchtitan
 # device: NVIDIA H100 80GB HBM3                           what torch.cuda.get_device_name returns
 _GPUS = (
     re.compile(
@@ -20,6 +21,10 @@ _GPUS = (
         r"(?:On|Off|N/A) {1,4}\| {1,8}[0-9A-F]{8}:"
     ),
     re.compile(r"DeviceProperties\(name='(?P<gpu>[^']{1,80})'"),
+    re.compile(
+        r"\b(?!CPU)[A-Z]{3,5} capacity: (?P<gpu>[A-Z][^\n]{1,80}?)(?: \([0-9]{1,2}\))? with "
+        r"[0-9]{1,5}\.[0-9]{2}GiB memory"
+    ),
     re.compile(
         r"\b(?P<gpu>NVIDIA (?:(?:GeForce|Quadro|TITAN|RTX|GTX) ){0,2}"
         r"[A-Z]{0,2}[0-9]{2,4}[A-Za-z]{0,2}"
@@ -102,7 +107,12 @@ PEAKS = setting_format(
     b"Device peak Flops/s: ",
 )
 GPU_NAMES = setting_format(
-    "names of GPUs", _gpus, b" 00000000:", b"DeviceProperties(name='", b"NVIDIA "
+    "names of GPUs",
+    _gpus,
+    b" 00000000:",
+    b"DeviceProperties(name='",
+    b" capacity: ",
+    b"NVIDIA ",
 )
 VERSIONS = setting_format(
     "versions",

@@ -46,6 +46,24 @@ LINES = {
         "GPU: NVIDIA H100 80GB HBM3 MIG 1g.10gb",
         [("gpu", "NVIDIA H100 80GB HBM3 MIG 1g.10gb")],
     ),
+    "torchtitan's": (
+        "[titan] INFO - CUDA capacity: AMD Instinct MI300X OAM with 191.98GiB memory",
+        [("gpu", "AMD Instinct MI300X OAM")],
+    ),
+    "torchtitan's, of Intel": (
+        "XPU capacity: Intel(R) Data Center GPU Max 1550 with 64.00GiB memory",
+        [("gpu", "Intel(R) Data Center GPU Max 1550")],
+    ),
+    "torchtitan's, with its number on the node": (
+        "GPU capacity: NVIDIA H100 80GB HBM3 (0) with 79.10GiB memory",
+        [("gpu", "NVIDIA H100 80GB HBM3")],
+    ),
+    "torchtitan's, several ranks on a line": (
+        "CUDA capacity: NVIDIA B200 with 178.36GiB memory " * 2,
+        [("gpu", "NVIDIA B200"), ("gpu", "NVIDIA B200")],
+    ),
+    "a processor": ("CPU capacity: AMD EPYC 7763 with 503.00GiB memory", []),
+    "another capacity": ("KV cache capacity: NVIDIA with 1.00GiB memory", []),
     "a workstation's": ("NVIDIA GeForce RTX 3090 Ti", [("gpu", "NVIDIA GeForce RTX 3090 Ti")]),
     "a company": ("Copyright (c) 2024, NVIDIA CORPORATION and NVIDIA Release 24.05", []),
     "another table": ("00000000: 7f45 4c46 0201 0100", []),
