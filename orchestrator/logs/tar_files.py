@@ -5,10 +5,11 @@ import os
 import re
 import tarfile
 import tempfile
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
+from orchestrator.common.text import counted
 from parsers.runs.reading import in_bytes_of_file
 from parsers.scan.sources import LogSlice, Read, open_source
 
@@ -19,9 +20,10 @@ _TAR = re.compile(r"\.(?:tar(?:\.(?:gz|zst|xz|bz2))?|tgz|tzst|txz|tbz2?)$", re.I
 _COPIED_BYTES = 2**20
 _DAMAGED = (tarfile.TarError, ValueError, OverflowError)
 _NOT_WHOLE = "is cut off, damaged, or not a tar archive"
+_NAMED = 3
 
 
-def is_tar(path: Path) -> bool:
+def is_tar(path: PurePath) -> bool:
     """Return whether a file has the name of a tar archive."""
     return _TAR.search(path.name) is not None
 
@@ -33,6 +35,8 @@ def tar_members(
     tell: Callable[[int], None] = lambda count: None,
 ) -> tuple[list[LogSlice], str | None]:
     """Return an archive's logs, and a sentence if it cannot be read completely, else None.
+
+    The sentence also names files in the archive that may contain logs and are not read.
 
     A log is returned as a slice of the archive: a file, an offset and a size. The logs of a
     compressed archive are first written into one file in `unpack_into`, and are slices of that
@@ -73,9 +77,11 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
     Each problem is a phrase that follows the archive's name in a message, e.g. "is cut off".
     """
     logs: dict[str, LogSlice] = {}
+    not_read: list[str] = []
     try:
         with tarfile.open(path, mode="r:") as archive:
             for member in archive:
+                not_read += _not_read(member, is_log)
                 if (name := _log_name(path, member, is_log)) is not None:
                     logs[name] = LogSlice(name, path, member.offset_data, member.size)
     except _DAMAGED as error:
@@ -83,7 +89,7 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
     size = path.stat().st_size
     if any(part.begin + part.size > size for part in logs.values()):
         return logs, ["is cut off: its last log stops before its end"]
-    return logs, []
+    return logs, _notes(not_read)
 
 
 def _unpacked(
@@ -98,6 +104,7 @@ def _unpacked(
     is_log: returns whether a file name is the name of a log.
     """
     logs: dict[str, LogSlice] = {}
+    not_read: list[str] = []
     stream = io.BufferedReader(_Stream(read))
     descriptor, name = tempfile.mkstemp(dir=unpack_into)
     # Without a buffer, or what did not fit would be written again when the file is closed.
@@ -105,6 +112,7 @@ def _unpacked(
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
                 for member in archive:
+                    not_read += _not_read(member, is_log)
                     if (log := _log_name(path, member, is_log)) is None:
                         continue
                     begin = file.tell()
@@ -120,7 +128,7 @@ def _unpacked(
         except _NoRoomError as error:
             where = f"its logs do not fit into {unpack_into.parent}"
             return logs, [f"{where}: {error}; set TMPDIR to another folder"]
-    return logs, []
+    return logs, _notes(not_read)
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
@@ -130,10 +138,37 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
     regular file, is stored as a sparse file, or does not have a log's name.
     """
     name = PurePosixPath(member.name)
-    hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})
-    if hidden or not member.isreg() or member.issparse() or not is_log(name.name):
+    if _is_hidden(name) or not member.isreg() or member.issparse() or not is_log(name.name):
         return None
     return f"{path}:{name}"
+
+
+def _not_read(member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> list[str]:
+    """Return the name of a file in an archive, and what it is, if it may contain logs.
+
+    The list is empty for a log that is read, and for other files.
+    """
+    name = PurePosixPath(member.name)
+    kinds = (
+        ("an archive", member.isreg() and is_tar(name)),
+        ("a hard link", member.islnk() and is_log(name.name)),
+        ("a sparse file", member.issparse() and is_log(name.name)),
+    )
+    return [f"{name} ({kind})" for kind, matches in kinds if matches and not _is_hidden(name)]
+
+
+def _is_hidden(name: PurePosixPath) -> bool:
+    return any(part.startswith(".") for part in name.parts if part not in {".", ".."})
+
+
+def _notes(not_read: Sequence[str]) -> list[str]:
+    """Return a problem of an archive with files that are not read; their names are `not_read`."""
+    if not not_read:
+        return []
+    names = ", ".join(not_read[:_NAMED])
+    more = len(not_read) - _NAMED
+    others = f" and {counted(more, 'other file')}" if more > 0 else ""
+    return [f"teralog does not read {names}{others} in it; unpack it, and give the folder"]
 
 
 def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:

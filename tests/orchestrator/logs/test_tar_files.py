@@ -151,6 +151,30 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     assert "other.log" in result.stdout
 
 
+@pytest.mark.parametrize("ending", [".tar", ".tgz"])
+def test_files_of_an_archive_that_are_not_read_are_named(folder: Path, ending: str) -> None:
+    """One sentence names the archives and hard links in an archive; its logs are read."""
+    path = f"logs{ending}"
+    Path("run.log").write_text(log(1000))
+    Path("inner.tar").write_bytes(archive(MEMBERS))
+    with tarfile.open(path, OPEN_MODES[ending]) as file:
+        file.add("run.log", "run.log")
+        file.add("inner.tar", "old/inner.tar")
+        file.add("inner.tar", ".hidden.tar")
+        for name in ("a.log", "b.log", "c.log", "model.bin", "latest.log"):
+            member = tarfile.TarInfo(f"old/{name}")
+            member.type = tarfile.SYMTYPE if name == "latest.log" else tarfile.LNKTYPE
+            member.linkname = "run.log"
+            file.addfile(member)
+    result = parse(path)
+    assert result.exit_code == 1
+    assert f"{path}:run.log" in result.stdout
+    assert result.stderr.endswith(
+        f"teralog: {path}: teralog does not read old/inner.tar (an archive), old/a.log (a hard "
+        "link), old/b.log (a hard link) and 1 other file in it; unpack it, and give the folder\n"
+    )
+
+
 def test_an_archive_without_logs_in_a_folder_is_not_reported(folder: Path) -> None:
     """An archive in a folder, e.g. of training data, is not reported if it has no logs."""
     Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
