@@ -25,6 +25,9 @@ _MAXTEXT = frozenset({MAXTEXT.name, MAXTEXT_METRICS.name})
 # A log without a line about the checkpoint may also begin with these steps.
 _ASYNCHRONOUS = Warmup(rule="first", iterations=UNTIMED_STEPS)
 
+# Of empty or binary files in a folder, how many a message names each.
+_NAMED = 3
+
 LogContent = list[RunSummary] | OSError
 """The content of a log, run by run, or why the log cannot be read."""
 
@@ -33,7 +36,7 @@ LogContent = list[RunSummary] | OSError
 class ReadLogs:
     """The summaries of all runs in logs, and a sentence for each problem.
 
-    silent: how many logs from folders and archives contain no run.
+    silent: how many logs from folders and archives are texts without a run.
     """
 
     summaries: tuple[RunSummary, ...]
@@ -100,7 +103,8 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
 
     - a log cannot be read;
     - a log that the user named contains no run;
-    - a log contains no run, but lines that look like step reports and could not be parsed.
+    - a log is empty, or may not be text; of many such logs in folders, only some are named;
+    - a log contains lines that look like step reports, and none of them could be parsed.
 
     Folders and archives may also contain files that are not logs of trainings. So a file in them
     may lack both a run and lines that look like step reports. Such files are a problem only if no
@@ -108,6 +112,7 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
+    odd: dict[str, list[Log]] = {}
     silent = 0
     for log, runs in zip(logs, contents, strict=True):
         if isinstance(runs, OSError):
@@ -118,15 +123,21 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
         notes = dict.fromkeys(note for run in runs for note in run.notes)
         problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
         puzzling = sum(run.not_understood for run in runs)
-        if speaking:
-            continue
-        if puzzling:
+        if puzzling and not any(run.reports or run.loss_reports for run in runs):
             reports = counted(puzzling, "possible step report")
             problems.append(f"{log.path}: could not parse {reports}; `--unparsed` prints them")
+        elif speaking:
+            continue
         elif not log.named:
-            silent += 1
+            silent += not notes
+            for note in notes:
+                odd.setdefault(note, []).append(log)
         elif not notes:
             problems.append(f"{log.path}: contains no training output")
+    for note, logs_with_note in odd.items():
+        problems += (f"{log.path}: {note}" for log in logs_with_note[:_NAMED])
+        if (more := len(logs_with_note) - _NAMED) > 0:
+            problems.append(f"the same problem in {counted(more, 'other log')}: {note}")
     if silent and not summaries:
         problems.append(f"no training output in {counted(silent, 'log')} found in folders")
     return ReadLogs(tuple(summaries), tuple(problems), silent)

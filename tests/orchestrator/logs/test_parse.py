@@ -338,11 +338,55 @@ def test_files_of_a_folder_that_are_not_logs_are_not_reported(folder: Path) -> N
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
     """If no log of a folder contains training output, the exit code is 1."""
     (folder / "old").mkdir()
-    (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
+    (folder / "old" / "letter.txt").write_text("Dear Ada,\n")
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
     result = parse("old")
     assert result.exit_code == 1
     assert result.stderr == "teralog: no training output in 2 logs found in folders\n"
+
+
+def test_empty_and_binary_logs_of_a_folder_are_named(folder: Path) -> None:
+    """A few empty and binary logs of a folder are named, and the others counted."""
+    (folder / "binary.log").write_bytes(b"\0" * 100)
+    for number in range(5):
+        (folder / f"empty-{number}.log").touch()
+    (folder / "run.err").touch()
+    result = parse(".")
+    assert result.exit_code == 1
+    assert "run.log" in result.stdout
+    assert result.stderr.endswith(
+        "teralog: binary.log: contains NUL bytes: it may not be text\n"
+        "teralog: empty-0.log: is empty\n"
+        "teralog: empty-1.log: is empty\n"
+        "teralog: empty-2.log: is empty\n"
+        "teralog: the same problem in 3 other logs: is empty\n"
+    )
+    assert "no training output" not in result.stderr
+
+
+SETTINGS = "  checkpoint_activations .......................... True\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code"),
+    [
+        ("unparsed", 1),
+        (SETTINGS + "unparsed", 1),
+        (SETTINGS + "unparsed" + "Killed\n", 1),
+        (RUN + "unparsed", 0),
+        (SETTINGS, 0),
+    ],
+)
+def test_a_log_of_which_no_report_can_be_parsed_is_a_problem(
+    folder: Path, text: str, exit_code: int
+) -> None:
+    """The exit code is 1 if no step report is parsed, whatever else the log contains."""
+    unparsed = line(1, 9000).partition("| number")[0] + "\n"
+    (folder / "dialect.txt").write_text(text.replace("unparsed", unparsed))
+    result = parse("dialect.txt")
+    assert result.exit_code == exit_code
+    message = "teralog: dialect.txt: could not parse 1 possible step report; `--unparsed` prints"
+    assert (message in result.stderr) is bool(exit_code)
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:

@@ -274,7 +274,7 @@ def test_a_log_in_utf_16_in_an_archive_is_named() -> None:
     Path("run.log.gz").write_bytes(gzip.compress(log(1000).encode("utf-16")))
     assert "run.log.gz: is text in UTF-16: convert it to UTF-8" in parse("run.log.gz").stderr
     result = parse("a.tar")
-    assert "no training output in 1 file" in result.stderr
+    assert "a.tar:run.out: is text in UTF-16: convert it to UTF-8" in result.stderr
     assert "torch.out" in result.stdout
 
 
