@@ -11,6 +11,7 @@ from orchestrator.logs.remarks import (
     contradicted_options,
     figure_remarks,
     time_remarks,
+    unknown_gpu,
 )
 from parsers.summary.run import RunSummary
 
@@ -55,6 +56,9 @@ def closing_lines(
     yield from _by_remark(
         (name, line) for name, summary, figures in runs for line in figure_remarks(summary, figures)
     )
+    unknown = unknown_gpu(given)
+    if unknown is not None and all(figures.no_peak != unknown for _, _, figures in runs):
+        yield f"--gpu: {unknown}"
     yield from _by_remark(
         (name, line) for name, summary, _ in runs for line in contradicted_claims(summary, given)
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from orchestrator.common.text import counted
-from orchestrator.hardware.gpus import matching
+from orchestrator.hardware.gpus import matching, peak_tflops
 from orchestrator.logs.claims import claims
 from orchestrator.logs.figures import (
     Figures,
@@ -105,6 +105,13 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
         yield f"no TFLOPs: to compute them, give {' '.join(figures.lacking)}"
     if figures.no_peak is not None:
         yield f"no MFU: {figures.no_peak}"
+
+
+def unknown_gpu(given: Given) -> str | None:
+    """Return a sentence if teralog does not know the GPU in the user's `--gpu`, else None."""
+    if given.gpu is None or given.peak_tflops is not None or matching(given.gpu):
+        return None
+    return peak_tflops(given.gpu, given.precision or "", instead="--gpu-peak-tflops").explanation
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:

@@ -357,6 +357,24 @@ def test_the_reason_for_a_missing_mfu_is_given(
     assert (figures("run.log", *options)["mfu"] is None) == (reason is not None)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "count"),
+    [
+        (log({}), ("--gpu=Voodoo",), 1),
+        (log(ARGUMENTS).replace(GPU, ""), ("--gpu=Voodoo",), 1),
+        (log(ARGUMENTS), ("--gpu=Voodoo",), 1),
+        (log(ARGUMENTS), ("--gpu=V100",), 0),
+        (log({}), ("--gpu=Voodoo", "--gpu-peak-tflops=1"), 0),
+    ],
+)
+def test_a_gpu_that_teralog_does_not_know_is_named(
+    folder: Path, text: str, options: tuple[str, ...], count: int
+) -> None:
+    """One sentence names the unknown GPU of the option, also if the log gives no TFLOPs."""
+    Path("run.log").write_text(text)
+    assert parse("run.log", *options).stderr.count("'Voodoo' is not in the table of GPUs") == count
+
+
 @pytest.mark.parametrize(("device", "peak"), [("cpu", None), ("NVIDIA H200", 989.5)])
 def test_the_device_that_a_program_reports_has_a_peak(
     folder: Path, device: str, peak: float | None
