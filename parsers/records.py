@@ -45,7 +45,8 @@ class Step:
     covered: True if the report is a mean over iterations, up to this one, that other reports cover,
         too.
     unnumbered: True if the line does not contain the iteration. Then `iteration` is the number of
-        the report in its launch, from 1.
+        the report in its launch, from 1. If the line contains a number of samples or of tokens,
+        `iteration` is this number until all reports of the launch are known.
     offset: byte at which the line starts.
     """
 
@@ -137,8 +138,8 @@ class LossReport:
 class Throughput:
     """A step report with a rate in samples or in tokens per second: the log does not show which.
 
-    The global batch size shows it, see `parsers.steps.throughput`.
-    iteration: as in `Step`. rate: over all ranks.
+    The global batch size shows it, see `parsers.steps.units`.
+    iteration: a number of samples or of tokens. rate: over all ranks.
     """
 
     iteration: int

@@ -38,7 +38,7 @@ from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
 from parsers.scan.wanted import Candidate
 from parsers.steps.blocks import Part, Records, StepBlock, step_column
 from parsers.steps.merge import merge_settings
-from parsers.steps.throughput import with_units
+from parsers.steps.units import with_units
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, as well as for records: signs of the start and the end of a run."""

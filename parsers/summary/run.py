@@ -14,7 +14,7 @@ from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, T
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import Records, step_column
 from parsers.steps.seconds import StepSeconds, is_sound
-from parsers.steps.throughput import with_units
+from parsers.steps.units import with_units
 from parsers.summary.launches import Configured, LaunchReports, RunReports, run_reports
 from parsers.summary.warmup import Warmup
 

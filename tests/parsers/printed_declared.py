@@ -583,8 +583,9 @@ def mlperf(random: Random) -> Printed:
     return _printed(
         ':::MLLOG {"namespace": "", "time_ms": 1759673331639, "key": "tracked_stats", "value": '
         f'{{"train_step_time": {seconds}, "reduced_train_loss": {value}}}, "metadata": '
-        f'{{"lineno": 480, "step": {n}}}}}',
+        f'{{"lineno": 480, "step": {n}, "samples_count": {n + 7}}}}}',
         iteration=n,
+        consumed_samples=n + 7,
         step_seconds=float(seconds),
         loss=float(value),
     )

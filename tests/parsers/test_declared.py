@@ -711,7 +711,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             ' 78: :::MLLOG {"key": "tracked_stats", "value": {"train_step_timing": 12.5, '
             '"reduced_train_loss": 2.75}, "metadata": {"step": 4194304}}'
         ),
-        {"iteration": 4194304, "step_seconds": 12.5, "loss": 2.75},
+        {"iteration": 4194304, "step_seconds": 12.5, "loss": 2.75, "unnumbered": True},
     ),
     "MLPerf of 2024": (
         MLPERF,
@@ -719,7 +719,7 @@ LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
             ':::MLLOG {"key": "tracked_stats", "value": {"train_step_timing in s": 12.5}, '
             '"metadata": {"lineno": 488, "step": 8388608}}'
         ),
-        {"iteration": 8388608, "step_seconds": 12.5},
+        {"iteration": 8388608, "step_seconds": 12.5, "unnumbered": True},
     ),
     "Automodel": (
         AUTOMODEL,

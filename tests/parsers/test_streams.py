@@ -136,9 +136,15 @@ def test_mlperf_means_between_validations_count_if_nothing_else_does(
     assert [(step.iteration, step.step_seconds) for step in run.steps] == [(1, 8.5), (2, 8.25)]
     first, second = intervals
     run = run_of(
-        *(MLLOG.format('"train_step_time": 8.75', f'"step": {step}.0') for step in (16, 32)),
+        *(
+            MLLOG.format('"train_step_time": 8.75', f'"step": {step}.0, "samples_count": 9')
+            for step in (16, 32)
+        ),
         first,
-        *(MLLOG.format('"train_step_time": 8.0', f'"step": {step}.0') for step in (48, 64)),
+        *(
+            MLLOG.format('"train_step_time": 8.0', f'"step": {step}.0, "samples_count": 9')
+            for step in (48, 64)
+        ),
         second,
     )
     assert [(step.iteration, step.step_seconds, step.covered) for step in run.steps] == [
@@ -170,8 +176,8 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
         MLLOG.format('"throughput": 0.0', '"step": 24576'),
     )
     assert [(step.iteration, step.samples_per_second) for step in run.steps] == [
-        (12288, 24.5),
-        (24576, 25.5),
+        (1, 24.5),
+        (2, 25.5),
     ]
     run = run_of(
         GLOBAL_BATCH.format(2048),
@@ -182,6 +188,35 @@ def test_the_global_batch_shows_the_unit_of_mlperf_s_throughput() -> None:
     assert [(step.step_seconds, step.covered) for step in run.steps] == [(12.5, None), (12.5, True)]
     assert not any(step.tokens_per_second for step in run.steps)
     assert [total.tokens_per_second for total in run.totals] == [313400.5]
+
+
+SEQUENCE = ':::MLLOG {{"key": "max_sequence_length", "value": {}, "metadata": {{}}}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "counts", "iterations"),
+    [
+        ((GLOBAL_BATCH.format(16), SEQUENCE.format(32)), (512, 1536, 1024, 512), [1, 2, 3]),
+        ((GLOBAL_BATCH.format(16), SEQUENCE.format(32)), (512, 528, 1024), [32, 33, 64]),
+        ((GLOBAL_BATCH.format(16), SEQUENCE.format(32)), (0, 160), [0, 10]),
+        ((GLOBAL_BATCH.format(16), SEQUENCE.format(32)), (512, 1023), None),
+        ((GLOBAL_BATCH.format(16),), (512, 1024), None),
+        ((SEQUENCE.format(32),), (512, 1024), None),
+        ((), (512, 1024), None),
+    ],
+)
+def test_steps_of_mlperf_that_count_samples_or_tokens_become_iterations(
+    lines: tuple[str, ...], counts: tuple[int, ...], iterations: list[int] | None
+) -> None:
+    """If the unit of the count is not known, or does not fit, the reports are numbered from 1."""
+    report = '"train_step_time": 12.5'
+    run = run_of(*lines, *(MLLOG.format(report, f'"step": {count}') for count in sorted(counts)))
+    numbered = iterations is not None
+    assert [step.iteration for step in run.steps] == (iterations or [1, 2])
+    assert {step.unnumbered for step in run.steps} == {None if numbered else True}
+    assert summarise(run, Warmup(iterations=1)).dropped == (1 if iterations != [32, 33, 64] else 0)
+    given = MLLOG.format(report, '"step": 31.0, "samples_count": 512')
+    assert [step.iteration for step in run_of(*lines, given).steps] == [31]
 
 
 @pytest.mark.parametrize(("batch", "n", "mean"), [(None, 0, None), (64, 1, 2.0)])

@@ -5,8 +5,8 @@
         {"file": "…", "lineno": 480, "step": 31.0}}
 
 `train_step_time` (up to v4.1: `train_step_timing` or `train_step_timing in s`) is in seconds: the
-mean over the steps since the previous report. `step` is a number of steps (v5.1), of samples (v5.0)
-or of tokens (up to v4.1).
+mean over the steps since the previous report. `step` is a number of steps (v5.1, next to a
+`samples_count`), of samples (v5.0) or of tokens (up to v4.1), see `parsers.steps.units`.
 
 At each validation, some submissions print another line. Its `train_step_time` is the mean over the
 steps since the previous validation, and may be the only step time in the log. Such a line has a
@@ -15,7 +15,7 @@ no other lines of the launch have iteration numbers, teralog numbers these lines
 they cover the same steps as other lines, and the numbers of the run do not use them.
 
 A `throughput` is in samples per second (since v4.0) or in tokens per second. The line does not show
-which, but the global batch does: see `parsers.steps.throughput`. A `throughput` next to a step time
+which, but the global batch does: see `parsers.steps.units`. A `throughput` next to a step time
 is not read. A line with the key `run_stop` contains how the run ended. The time from `run_start` to
 it is the result of the benchmark.
 """
@@ -46,6 +46,7 @@ _STEP_TIMES = ("train_step_time", "train_step_timing", "train_step_timing in s")
 
 _KEYS = {
     "step": ("iteration", 1.0),
+    "samples_count": ("consumed_samples", 1.0),
     "reduced_train_loss": ("loss", 1.0),
     **dict.fromkeys(_STEP_TIMES, ("step_seconds", 1.0)),
 }
@@ -93,12 +94,15 @@ def _step(offset: int, value: Json, metadata: Json) -> Iterator[Step]:
     step = metadata.get("step")
     covered = "throughput" in value or step is None
     iteration = 1.0 if covered else finite_json(step)
+    samples = None if covered else count_of(metadata.get("samples_count"))
     if seconds is not None and iteration is not None and iteration >= 0:
         yield Step(
             iteration=int(iteration),
             step_seconds=seconds,
             loss=json_float(value.get("reduced_train_loss")),
+            consumed_samples=samples,
             covered=covered or None,
+            unnumbered=(samples is None and not covered) or None,
             offset=offset,
         )
 

@@ -142,11 +142,11 @@ def test_means_over_steps_that_other_reports_cover_are_left_out(folder: Path) ->
     )
     lines = [
         *(
-            report.format(seconds, f'{{"step": {step}}}')
+            report.format(seconds, f'{{"step": {step}, "samples_count": {step}}}')
             for step, seconds in ((16, 8.0), (32, 9.0))
         ),
         report.format(8.25, '{"samples_count": 32}'),
-        report.format(9.5, '{"step": 48}'),
+        report.format(9.5, '{"step": 48, "samples_count": 48}'),
     ]
     (folder / "run.log").write_text("\n".join(lines))
     (run,) = objects("run.log")
