@@ -3,8 +3,9 @@
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
 numbers are medians over the reports of a launch after the warm-up. If a run has several launches,
-the claim with the largest error counts. Programs count FLOPs by different conventions, so TFLOPs
-are contradicted only if they are above or below the results of all known conventions.
+the claim with the largest error counts. Programs count FLOPs by different conventions. TFLOPs are
+compared with those of the program that printed the log. If these are not known, TFLOPs are
+contradicted only if they are above or below the results of all known conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from orchestrator.logs.figures import (
     Given,
     counted_flops,
     gpu_name,
+    own_conventions,
     run_figures,
     stated_config,
     stated_precision,
@@ -280,13 +282,17 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
     """Return the claim of TFLOPs, compared with the convention whose result is nearest to it.
 
+    If the conventions of the program are known, only these are compared. The note of a contradicted
+    claim then names another convention that agrees with it, if there is one.
+
     Returns None if a number that this check needs is not known. Also returns None if the
     claimed TFLOPs are between the results of two conventions, and not near to either of them.
     The program may then have a convention of its own.
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
-    flops = counted_flops(summary, given)
+    own = own_conventions(stated_config(summary))
+    flops = counted_flops(summary, given, own)
     batch, gpus = figures.global_batch_size, figures.gpus
     if not stating_rows or not flops or not batch or not gpus:
         return None
@@ -295,20 +301,33 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
         (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in stating_rows
     )
     by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
-    title, computed = min(by_title.items(), key=lambda item: abs(item[1] - stated))
+    title, computed = _nearest(by_title, stated)
     least, most = min(by_title.values()), max(by_title.values())
     # A count between those of the known conventions is taken as the program's own convention.
     between = least <= stated <= most
     if between and abs(stated - computed) > _TOLERANCE * computed:
         return None
+    every = counted_flops(summary, given)
+    foreign, nearest = _nearest(
+        {other: count * speed / gpus / _TERA for other, count in every.items()}, stated
+    )
+    agrees = foreign not in flops and abs(stated - nearest) <= _TOLERANCE * nearest
     return _claim(
         "reported_tflops_per_gpu",
         stated,
         computed,
         f"{flops[title]:.4g} FLOPs ({title}) in {1 / speed:.4g} s on {gpus} GPUs",
         rounding=_rounding("reported_tflops_per_gpu", stating_rows),
+        note=f"the program does not count by the convention that agrees: {foreign}"
+        if agrees
+        else None,
         relative=_COARSE_SECONDS * speed,
     )
+
+
+def _nearest(by_title: Mapping[str, float], stated: float) -> tuple[str, float]:
+    """Return the item whose value is nearest to `stated`."""
+    return min(by_title.items(), key=lambda item: abs(item[1] - stated))
 
 
 def _mfu(

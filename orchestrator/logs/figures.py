@@ -1,12 +1,12 @@
 """Compute TFLOPs, model size and MFU of a run, from its log and from options."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from orchestrator.hardware.gpus import Figure, matching, peak_tflops
 from orchestrator.model.config_json import ConfigError
-from orchestrator.model.convention_names import CONVENTIONS
+from orchestrator.model.convention_names import CONVENTIONS, Convention
 from orchestrator.model.description import Model
 from orchestrator.model.megatron import model_of_megatron
 from orchestrator.run.described import described_shape
@@ -43,6 +43,21 @@ _NEOX_LAYERS = {"mlp_type": "regular", "activation": "gelu"}
 # Megatron's and, until 2023, its options for each 8-bit format.
 _LOW_PRECISIONS = {"fp4": ("fp4",), "fp8": ("fp8", "fp8_e4m3", "fp8_hybrid")}
 _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
+# Megatron core prints TFLOPs with this option, and never counts recomputation. Up to 0.9, it
+# counted all of attention.
+_OF_MEGATRON_CORE = ("megatron-core", "model")
+# Of these, some versions count other parts. With packed samples of different lengths, it counts
+# less attention than by the length in the log.
+_COUNTED_BY_VERSION = (
+    *(name for name in _OTHER_LAYERS if name != "num_experts"),
+    "moe_layer_freq",
+    "moe_shared_expert_intermediate_size",
+    "sft",
+    "sequence_packing",
+    "sequence_packing_scheduler",
+    "dynamic_context_parallel",
+    "hybrid_context_parallel",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +191,22 @@ def parameters_of_model(given: Given) -> int | None:
     return given.shape.parameters(padded_vocab_size(given.shape.vocab_size, multiple))
 
 
-def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
+def own_conventions(config: Mapping[str, str]) -> Sequence[Convention]:
+    """Return the conventions of the program that printed a log; all if these are not known.
+
+    config: the configuration in the log.
+    """
+    differs = any(config.get(name, "") not in _OFF for name in _COUNTED_BY_VERSION)
+    if config.get("log_throughput") != "True" or differs:
+        return FORMULA_CONVENTIONS
+    return [CONVENTIONS[name] for name in _OF_MEGATRON_CORE]
+
+
+def counted_flops(
+    summary: RunSummary,
+    given: Given = NOTHING_GIVEN,
+    conventions: Sequence[Convention] = FORMULA_CONVENTIONS,
+) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
     Some conventions count the second forward pass of recomputed layers. If the layers are
@@ -197,7 +227,7 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
             global_batch_size=figures.global_batch_size,
             recomputed=recomputed,
         )
-        for convention in FORMULA_CONVENTIONS:
+        for convention in conventions:
             if convention.name == "hardware" and not recomputed:
                 continue  # the FLOPs of the convention `model`
             if convention.name == "bigscience" and shape.described and shape.described.experts:

@@ -95,6 +95,45 @@ def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: b
     assert claim.formula.endswith("in 4 s on 8 GPUs")
 
 
+CORE = "  log_throughput .................................. True\n"
+RECOMPUTED = "  recompute_granularity ........................... full\n"
+CAUSAL = TFLOPS * (1 - 24 * 6 * 2048 * 2048 / PRODUCTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tflops", "contradicted"),
+    [
+        (CORE, TFLOPS, False),
+        (CORE, CAUSAL, False),
+        (CORE + RECOMPUTED, CAUSAL, False),
+        (CORE, TFLOPS * 0.86, True),  # BigScience's approximation
+        (CORE, CAUSAL * 1.15, True),
+        (CORE + RECOMPUTED, CAUSAL * 1.15, True),
+        (CORE + RECOMPUTED, TFLOPS * 1.3, True),  # the exact products, with recomputed ones
+        (CORE + "  sft ............................................. True\n", TFLOPS * 0.88, False),
+    ],
+)
+def test_tflops_of_megatron_core_are_those_of_its_own_conventions(
+    arguments: str, tflops: float, *, contradicted: bool
+) -> None:
+    """Megatron core counts attention once or half, and no recomputation: nothing else agrees.
+
+    Other counts are accepted for packed samples, whose lengths the log does not contain.
+    """
+    log = arguments + megatron(f" throughput per GPU (TFLOP/s/GPU): {tflops:.1f} |")
+    assert claims_of(log)["tflops_per_gpu"].contradicted is contradicted
+
+
+def test_the_note_names_a_convention_that_is_not_the_programs() -> None:
+    """If the TFLOPs agree with a convention that the program does not use, the note names it."""
+    log = CORE + RECOMPUTED + megatron(f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * 1.3:.1f} |")
+    claim = claims_of(log)["tflops_per_gpu"]
+    assert claim.note == (
+        "the program does not count by the convention that agrees: exact matrix products, "
+        "including recomputed ones"
+    )
+
+
 def test_the_claims_of_each_launch_are_checked() -> None:
     """A claim that is wrong only after a restart is contradicted, however short this launch is."""
     right, wrong = (
