@@ -149,7 +149,9 @@ def _checks(rows: Sequence[Row], summary: RunSummary, given: Given) -> Iterator[
     gpus = summary.world_size or given.world_size
     length = whole(config.get("seq_length"))
     yield _rate(rows, "samples_per_second", 1, batch, "a batch of {batch}")
-    if length:
+    if tokens := whole(config.get("tokens_per_iteration")):
+        yield _rate(rows, "tokens_per_second", tokens, 1, f"a batch of {tokens} tokens")
+    elif length:
         yield _rate(
             rows, "tokens_per_second", length, batch, f"a batch of {{batch}} x {length} tokens"
         )
@@ -335,31 +337,34 @@ def _mfu(
 ) -> Claim | None:
     """Return the claim of an MFU, compared with the MFU computed from the GPU's peak.
 
-    The computed MFU is the TFLOPs in the log divided by the peak of the GPU. If the log contains
-    no TFLOPs, but the peak by which the program divides, the MFU is contradicted if this peak
-    differs from the peak of the GPU. Otherwise nothing is left to compare it with. Returns None
+    The computed MFU is the TFLOPs of `_speed` divided by the peak of the GPU. If the peak of the
+    GPU is not known, it is the peak by which the program divides. Without TFLOPs, the MFU is
+    contradicted if the two peaks differ. Otherwise nothing is left to compare it with. Returns None
     then, and if a number that this check needs is not known.
     """
     used = finite(config.get("mfu_peak_tflops"))
     stating_rows = _stated(rows, "reported_mfu")
     gpu = gpu_name(config, given)
     precision = stated_precision(config) or given.precision or "bf16"
-    peak = given.peak_tflops or (peak_tflops(gpu, precision).value if gpu else None)
-    if not stating_rows or peak is None or precision not in {"bf16", "fp16"}:
+    own_peak = given.peak_tflops or (peak_tflops(gpu, precision).value if gpu else None)
+    peak = own_peak or used
+    if not stating_rows or not peak or precision not in {"bf16", "fp16"}:
         return None
     stated = median(row["reported_mfu"] for row in stating_rows)
     device = _named(gpu) if gpu else "the GPU"
     peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {device})"
+    if own_peak is None:
+        peak_in_words = f"{peak:.4g} TFLOP/s (the peak in the log)"
     right_peak = used is not None and abs(used - peak) <= _TOLERANCE * peak
     explained = True
-    both = _stated(stating_rows, "reported_tflops_per_gpu")
-    if both:
-        tflops = median(row["reported_tflops_per_gpu"] for row in both)
-        implied = tflops / median(row["reported_mfu"] for row in both)
+    relative = 0.0
+    if speed := _speed(stating_rows, summary.world_size or given.world_size, config):
+        tflops, words, relative = speed
+        implied = tflops / stated
         explained = used is None or abs(used - implied) <= _ROUNDED_PEAK * used
         implied = used or implied
         computed = tflops / peak
-        formula = f"{tflops:.4g} TFLOP/s divided by {peak_in_words}"
+        formula = f"{words} divided by {peak_in_words}"
     elif used and not right_peak:
         implied, computed = used, stated * used / peak
         formula = f"the log's speed divided by {peak_in_words}"
@@ -374,8 +379,33 @@ def _mfu(
         note=None
         if right_peak or not explained
         else f"the log divides by a peak of {_peak(implied, precision)}",
-        relative=_rounding("reported_tflops_per_gpu", both) / tflops if both else 0.0,
+        relative=relative,
     )
+
+
+def _speed(
+    rows: Sequence[Row], gpus: int | None, config: Mapping[str, str]
+) -> tuple[float, str, float] | None:
+    """Return the TFLOP/s of a GPU, in words too, and its relative error; None if not known.
+
+    It is the TFLOP/s in the log, or else the FLOPs per token in the log times the tokens/s. The
+    tokens/s are the tokens of an iteration divided by its seconds, or else those in the log.
+    """
+    if stating_rows := _stated(rows, "reported_tflops_per_gpu"):
+        tflops = median(row["reported_tflops_per_gpu"] for row in stating_rows)
+        rounding = _rounding("reported_tflops_per_gpu", stating_rows)
+        return tflops, f"{tflops:.4g} TFLOP/s", rounding / tflops
+    flops, tokens = finite(config.get("flops_per_token")), whole(config.get("tokens_per_iteration"))
+    rates = (
+        [tokens / row["step_seconds"] for row in _stated(rows, "step_seconds")]
+        if tokens
+        else [row["tokens_per_second"] for row in _stated(rows, "tokens_per_second")]
+    )
+    if not flops or not gpus or not rates:
+        return None
+    rate = median(rates)
+    words = f"{flops:.4g} FLOPs per token · {_rounded(rate)} tokens/s on {gpus} GPUs"
+    return flops * rate / gpus / _TERA, words, 0.0
 
 
 def _named(gpu: str) -> str:

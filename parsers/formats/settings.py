@@ -224,6 +224,18 @@ _COUNTS = (
         rf", global batch size (?P<global_batch_size>{_NUMBER})(?:, [a-z ]+[0-9]+)?"
         rf", sequence length (?P<seq_length>{_NUMBER}), total steps (?P<train_iters>{_NUMBER})"
     ),
+    # nanochat and programs made from it: a batch is a number of tokens
+    re.compile(
+        rf"Total batch size (?P<tokens_per_iteration>{_NUMBER}) =>"
+        r" gradient accumulation steps: [0-9]"
+    ),
+    re.compile(
+        r"Tokens / micro-batch / rank: [0-9]+ x [0-9]+ ="
+        rf" (?P<micro_batch_rank_tokens>{_NUMBER})"
+    ),
+    re.compile(rf"Tokens / micro-batch: (?P<micro_batch_tokens>{_NUMBER})"),
+    re.compile(r"Estimated FLOPs per token: (?P<flops_per_token>[0-9]\.[0-9]{6}e\+[0-9]{2})(?!\w)"),
+    re.compile(rf"Distributed world size: (?P<world_size>{_NUMBER})(?![\w.])"),
 )
 
 
@@ -299,6 +311,9 @@ BATCH_COUNTS = setting_format(
     b"ation steps = ",
     b" batch size ",
     b"dist_world_size=",
+    b"FLOPs per token: ",
+    b"istributed world size: ",
+    b"Tokens / micro-batch",
 )
 MESH = setting_format("torchtitan's device mesh", _mesh, b" device mesh with ")
 VOCABULARY = setting_format("vocabulary", named_settings(_VOCABULARY), b" dummy tokens (new size: ")

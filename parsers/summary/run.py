@@ -389,8 +389,12 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
     """Return the number of ranks: as the log states it, or nodes times GPUs per node.
 
     If neither is known, return the product of the parallel sizes. This product needs the
-    data-parallel size; other parallel sizes are 1 if the log lacks them.
+    data-parallel size; other parallel sizes are 1 if the log lacks them. For nanochat, return the
+    tokens of a micro-batch divided by those of a rank.
     """
+    of_rank, of_all = (
+        whole(config.get(name)) for name in ("micro_batch_rank_tokens", "micro_batch_tokens")
+    )
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
     return (
@@ -398,6 +402,7 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
         or _set_up(run, "world_size")
         or (nodes * gpus if nodes and gpus else None)
         or (prod(size or 1 for size in layout) if layout[0] else None)
+        or (of_all // of_rank if of_rank and of_all and not of_all % of_rank else None)
     )
 
 

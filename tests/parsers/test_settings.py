@@ -168,6 +168,27 @@ REPORTS = {
         "[INFO] [launch.py:164:main] dist_world_size=2",
         [("world_size", "2")],
     ),
+    "batch of nanochat": (
+        "Total batch size 524,288 => gradient accumulation steps: 4",
+        [("tokens_per_iteration", "524288")],
+    ),
+    "FLOPs of nanochat": (
+        "Estimated FLOPs per token: 1.207960e+10",
+        [("flops_per_token", "1.207960e+10")],
+    ),
+    "ranks of nanochat": (
+        "2025-10-13 10:00:00,000 - nanochat.common - INFO - Distributed world size: 16",
+        [("world_size", "16")],
+    ),
+    "tokens of nanochat's ranks": (
+        "Tokens / micro-batch / rank: 8 x 2048 = 16,384",
+        [("micro_batch_rank_tokens", "16384")],
+    ),
+    "tokens of nanochat's micro-batches": (
+        "Tokens / micro-batch: 131,072",
+        [("micro_batch_tokens", "131072")],
+    ),
+    "another total batch": ("Total batch size 524,288 tokens", []),
     "quoted": ("# setting number of micro-batches to constant 256", []),
 }
 JSON = {

@@ -228,9 +228,14 @@ def test_a_peak_that_does_not_explain_the_mfu_is_not_its_reason() -> None:
     assert claim.note is None
 
 
-def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
-    """If the GPU's peak is unknown, an MFU is not checked."""
-    assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
+@pytest.mark.parametrize(("mfu", "contradicted"), [(52.79, False), (60.0, True)])
+def test_an_mfu_on_an_unknown_gpu_is_checked_by_the_peak_in_the_log(
+    mfu: float, *, contradicted: bool
+) -> None:
+    """If the GPU's peak is unknown, an MFU must follow from the peak that the log states."""
+    claim = claims_of(titan("NVIDIA GeForce RTX 6090", mfu))["mfu"]
+    assert claim.contradicted is contradicted
+    assert claim.formula == "164.7 TFLOP/s divided by 312 TFLOP/s (the peak in the log)"
 
 
 def test_an_mfu_on_an_unknown_gpu_is_checked_against_the_given_peak() -> None:
@@ -255,6 +260,50 @@ def test_an_mfu_without_tflops_is_checked_only_by_its_peak(
     assert ("mfu" in checked) == (computed is not None)
     if computed is not None:
         assert checked["mfu"].computed == pytest.approx(computed, rel=1e-3)
+
+
+def nanochat(rate: int = 333_542, mfu: float = 50.92, ranks: int = 8) -> str:
+    """Return a log of nanochat, with steps of 1.572 s and 524,288 tokens on 8 H100.
+
+    rate: the tokens per second. ranks: the number of ranks, if it is not 8.
+    """
+    step = (
+        "step {n:05d}/71680 (0.01%) | loss: 8.8 | lrm: 1.00 | dt: 1571.88ms | tok/sec: {rate:,} | "
+        "bf16_mfu: {mfu:.2f} | epoch: 1\n"
+    )
+    return (
+        "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14\n"
+        "Estimated FLOPs per token: 1.207960e+10\n"
+        "Tokens / micro-batch / rank: 8 x 2048 = 16,384\n"
+        f"Tokens / micro-batch: {16_384 * ranks:,}\n"
+        f"Total batch size 524,288 => gradient accumulation steps: {32 // ranks}\n"
+    ) + "".join(step.format(n=n, rate=rate, mfu=mfu) for n in range(4, 10))
+
+
+def test_an_mfu_is_checked_by_the_flops_per_token() -> None:
+    """If the log states FLOPs per token, they and the tokens/s give the MFU."""
+    claim = claims_of(nanochat())["mfu"]
+    assert not claim.contradicted
+    assert claim.formula == (
+        "1.208e+10 FLOPs per token · 333,542 tokens/s on 8 GPUs divided by 989.5 TFLOP/s "
+        "(the dense bf16 peak of the NVIDIA H100 80GB HBM3)"
+    )
+    assert claims_of(nanochat(mfu=58.0))["mfu"].contradicted
+    assert claims_of(nanochat(ranks=4))["mfu"].computed == pytest.approx(1.018, rel=1e-3)
+
+
+def test_tokens_per_second_are_the_tokens_of_an_iteration_over_its_seconds() -> None:
+    """The tokens/s of nanochat up to 2025 are those of one micro-batch: its MFU shows this.
+
+    The MFU is right, because it is computed from all tokens.
+    """
+    assert not claims_of(nanochat())["tokens_per_second"].contradicted
+    checked = claims_of(nanochat(rate=83_385))
+    assert checked["tokens_per_second"].sentence() == (
+        "the log states 83,385 tokens/s, but a batch of 524288 tokens in 1.572 s is 333,542 "
+        "tokens/s"
+    )
+    assert not checked["mfu"].contradicted
 
 
 def test_rates_that_give_the_step_time_are_not_checked() -> None:
