@@ -1,11 +1,12 @@
-"""Check the TFLOPs, MFU, tokens/s and samples/s in a log against its other values.
+"""Check the TFLOPs, MFU, tokens/s, samples/s and steps/s in a log against its other values.
 
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
 numbers are medians over the reports of a launch after the warm-up. If a run has several launches,
-the claim with the largest error counts. Programs count FLOPs by different conventions. TFLOPs are
-compared with those of the program that printed the log. If these are not known, TFLOPs are
-contradicted only if they are above or below the results of all known conventions.
+the claim with the largest error counts. Rates of a whole launch are compared with its steps and its
+seconds. Programs count FLOPs by different conventions. TFLOPs are compared with those of the
+program that printed the log. If these are not known, TFLOPs are contradicted only if they are above
+or below the results of all known conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,9 @@ from orchestrator.logs.figures import (
     stated_precision,
 )
 from parsers.fields import finite, whole
-from parsers.summary.run import RunSummary
+from parsers.formats.hf_trainer import HF_TRAINER_REPORTS
+from parsers.formats.trainer_state import TRAINER_STATE
+from parsers.summary.run import LaunchTotal, RunSummary
 
 # Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
 _TOLERANCE = 0.02
@@ -60,6 +63,11 @@ _ROUNDED_PEAK = 0.1
 # Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
 _CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
 
+# Formats whose reports contain the steps of a training by Hugging Face's Trainer.
+_OF_TRAINER = frozenset({HF_TRAINER_REPORTS.name, TRAINER_STATE.name})
+# Hugging Face's Trainer prints its rates with three decimals, or with four digits.
+_TOTALS_ROUNDING = 0.0005
+
 Row = Mapping[str, Any]
 
 
@@ -67,8 +75,8 @@ Row = Mapping[str, Any]
 class Claim:
     """A number that a log claims, and the same quantity computed from the log's other values.
 
-    quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
-        `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1.
+    quantity: `samples_per_second`, `steps_per_second`, `tokens_per_second`,
+        `tokens_per_second_per_gpu`, `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1.
     stated: the number in the log.
     computed: the same quantity, computed by teralog.
     formula: how `computed` was computed, with numbers.
@@ -100,6 +108,7 @@ class Claim:
 
 _UNITS = {
     "samples_per_second": " samples/s",
+    "steps_per_second": " steps/s",
     "tokens_per_second": " tokens/s",
     "tokens_per_second_per_gpu": " tokens/s/GPU",
     "tflops_per_gpu": " TFLOP/s per GPU",
@@ -122,9 +131,9 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
         return ()  # of single engines, which generate and train in turn
     launches = _rows(summary)
     checked: dict[str, Claim] = {}
-    for rows in launches:
-        for claim in filter(None, _checks(rows, summary, given)):
-            checked[claim.quantity] = max(checked.get(claim.quantity, claim), claim, key=_error)
+    of_launches = chain.from_iterable(_checks(rows, summary, given) for rows in launches)
+    for claim in filter(None, chain(of_launches, _totals(summary))):
+        checked[claim.quantity] = max(checked.get(claim.quantity, claim), claim, key=_error)
     if not _CHANGING_WORK.isdisjoint(summary.formats):
         return tuple(checked.values())
     rows = [*chain.from_iterable(launches)]
@@ -167,6 +176,65 @@ def _checks(rows: Sequence[Row], summary: RunSummary, given: Given) -> Iterator[
         yield _share(rows, gpus)
     yield _tflops(rows, summary, given)
     yield _mfu(rows, summary, config, given)
+
+
+def _totals(summary: RunSummary) -> Iterator[Claim]:
+    """Yield the rates of whole launches, compared with the work of a launch and its seconds.
+
+    Only Hugging Face's Trainer prints such a rate together with the seconds. It divides all steps
+    of the training by the seconds of this launch, even if the launch continued from a checkpoint.
+    The launch may stop early, so the right rate may be even lower then.
+    """
+    reports = () if _OF_TRAINER.isdisjoint(summary.formats) else summary.launches
+    planned = chain.from_iterable(launch.steps.column("iterations") for launch in reports)
+    reported = {*filter(None, planned)}
+    for launch in summary.launch_totals:
+        totals, seconds = launch.totals, launch.totals.train_seconds
+        steps = whole(launch.settings.get("train_iters"))
+        if steps is None and len(reported) == 1:
+            [steps] = reported
+        done = (steps or 0) - (launch.resumed_from or 0)
+        if not steps or not seconds or done <= 0:
+            continue
+        note = f"the program counts all {steps} steps, also those before its checkpoint"
+        resumed = note if launch.resumed_from else None
+        if totals.steps_per_second:
+            yield _claim(
+                "steps_per_second",
+                totals.steps_per_second,
+                done / seconds,
+                f"{done} steps in {seconds:.4g} s",
+                rounding=_TOTALS_ROUNDING,
+                note=resumed,
+            )
+        batch, unsure = whole(launch.settings.get("global_batch_size")), _unsure(launch, steps)
+        if totals.samples_per_second and batch and unsure is not None:
+            yield _claim(
+                "samples_per_second",
+                totals.samples_per_second,
+                done * batch / seconds,
+                f"{done} steps with a batch of {batch} in {seconds:.4g} s",
+                rounding=_TOTALS_ROUNDING,
+                note=resumed,
+                relative=_TOLERANCE + unsure / done,
+            )
+
+
+def _unsure(launch: LaunchTotal, steps: int) -> float | None:
+    """Return by how many batches the samples of a training may differ from those of its steps.
+
+    The last batch of an epoch may be smaller, or left out. Returns None if the number of epochs is
+    not known, or if a sample is not a sequence: with several answers per prompt, only the prompts
+    are samples.
+    """
+    names = ("global_batch_size", "num_examples", "num_epochs")
+    batch, examples, epochs = (finite(launch.settings.get(name)) for name in names)
+    if not batch or not examples or not epochs:
+        return None
+    if epochs > steps:  # a data set without a length: the Trainer prints a very large number
+        return 0.0
+    batches = epochs + 1
+    return batches if (steps - batches) * batch <= examples * epochs else None
 
 
 def _rows(summary: RunSummary) -> list[list[Row]]:

@@ -230,13 +230,28 @@ _COUNTS = (
         r" gradient accumulation steps: [0-9]"
     ),
     re.compile(
-        r"Tokens / micro-batch / rank: [0-9]+ x [0-9]+ ="
-        rf" (?P<micro_batch_rank_tokens>{_NUMBER})"
+        rf"Tokens / micro-batch / rank: [0-9]+ x [0-9]+ = (?P<micro_batch_rank_tokens>{_NUMBER})"
     ),
     re.compile(rf"Tokens / micro-batch: (?P<micro_batch_tokens>{_NUMBER})"),
     re.compile(r"Estimated FLOPs per token: (?P<flops_per_token>[0-9]\.[0-9]{6}e\+[0-9]{2})(?!\w)"),
     re.compile(rf"Distributed world size: (?P<world_size>{_NUMBER})(?![\w.])"),
 )
+
+
+#   Num examples = 1,000                                    Hugging Face's Trainer, before training
+#   Num Epochs = 3
+_EPOCHS = re.compile(
+    rf"Num examples = (?P<num_examples>{_NUMBER})\s*\n"
+    r"(?:(?!.*(?:Running|Batch size)).*\n){0,7}?"  # the same lines of other ranks, no evaluation
+    r".*Num Epochs = (?P<num_epochs>[0-9][0-9,]{0,24})\s*\n"  # 2**63 - 1, if they are unknown
+)
+
+
+def _epochs(offset: int, text: str) -> Iterator[Setting]:
+    if match := _EPOCHS.search(text):
+        for name, count in match.groupdict().items():
+            value = count.replace(",", "")
+            yield Setting(name=name, value=value, source="report", offset=offset)
 
 
 def named_settings(*patterns: re.Pattern[str]) -> ParseLine:
@@ -315,6 +330,7 @@ BATCH_COUNTS = setting_format(
     b"istributed world size: ",
     b"Tokens / micro-batch",
 )
+EPOCHS = setting_format("the Trainer's epochs", _epochs, b"Num examples = ", following=9)
 MESH = setting_format("torchtitan's device mesh", _mesh, b" device mesh with ")
 VOCABULARY = setting_format("vocabulary", named_settings(_VOCABULARY), b" dummy tokens (new size: ")
 SETTINGS = (
@@ -324,6 +340,7 @@ SETTINGS = (
     PARALLEL_SIZES,
     PARAMETER_COUNTS,
     BATCH_COUNTS,
+    EPOCHS,
     MESH,
     VOCABULARY,
 )

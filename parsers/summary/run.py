@@ -13,6 +13,7 @@ from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
 from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, Throughput, Usage
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import Records, step_column
+from parsers.steps.merge import merge_totals
 from parsers.steps.seconds import StepSeconds, is_sound
 from parsers.steps.units import with_units
 from parsers.summary.launches import Configured, LaunchReports, RunReports, run_reports
@@ -57,6 +58,20 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTotal:
+    """A line about a whole launch.
+
+    resumed_from: the iteration of the checkpoint from which the launch continued, if known.
+    settings: the run's settings that have the same value on all lines. A program that runs out of
+        memory may start again with another batch.
+    """
+
+    totals: RunTotals
+    resumed_from: int | None
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """The numbers of one run; absent values are None.
 
@@ -76,6 +91,7 @@ class RunSummary:
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
     result: the program's own numbers for the whole run.
+    launch_totals: the lines about a whole launch. `result` has the last numbers in them.
     last_iteration: the number of the last iteration, according to the last launch's last step
         report and to the result of the run. The program may count from 0. If its reports have no
         number, it is the number of reports.
@@ -120,6 +136,7 @@ class RunSummary:
     step_seconds: StepSeconds
     step_times_from: str | None
     result: RunResult
+    launch_totals: tuple[LaunchTotal, ...]
     last_iteration: int | None
     samples_per_second: float | None
     tokens_per_second: float | None
@@ -216,6 +233,7 @@ def summarise(
         step_seconds=statistics,
         step_times_from=reports.times_from,
         result=result,
+        launch_totals=tuple(_launch_totals(run)),
         last_iteration=reports.last_iteration(run.totals),
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
@@ -420,6 +438,17 @@ def _total(run: LogRun, name: str) -> float | None:
         totals for totals in run.totals if not totals.per_gpu and totals.phase in {None, "overall"}
     )
     return _last(getattr(totals, name) for totals in whole)
+
+
+def _launch_totals(run: LogRun) -> Iterator[LaunchTotal]:
+    values: dict[str, set[str]] = {}
+    for segment in run.segments:
+        for setting in segment.records.settings:
+            values.setdefault(setting.name, set()).add(setting.value)
+    settings = {name: min(texts) for name, texts in values.items() if len(texts) == 1}
+    for segment in run.segments:
+        for totals in merge_totals(segment.records):
+            yield LaunchTotal(totals=totals, resumed_from=segment.resumed_from, settings=settings)
 
 
 def _peak_gib(run: LogRun) -> float | None:

@@ -271,6 +271,17 @@ def batches(random: Random) -> Printed:
     )
 
 
+@prints("the Trainer's epochs")
+def epochs(random: Random) -> Printed:
+    """Print the examples and epochs that Hugging Face's Trainer prints at its start."""
+    examples, value = count(random), count(random)
+    line = "[INFO|trainer.py:1145] 2021-05-25 06:45:27,011 >>   "
+    return Printed(
+        f"{line}Num examples = {examples:,}\n{line}Num Epochs = {value:,}\n{line}",
+        settings("report", num_examples=examples, num_epochs=value),
+    )
+
+
 @prints("torchtitan's device mesh")
 def mesh(random: Random) -> Printed:
     """Print torchtitan's line about the axes along which it divides the GPUs."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.formats.settings import SETTINGS
+from parsers.formats.settings import EPOCHS, SETTINGS
 from parsers.records import Setting
 from parsers.scan.reader import decode
 
@@ -260,3 +260,23 @@ def test_a_setting_has_only_values_of_its_line(
     plain = text.replace(",", "").replace(".", "")
     for _, value, _ in parse(text):
         assert value in text or value.rstrip("0") in plain
+
+
+@pytest.mark.parametrize(
+    ("following", "epochs"),
+    [
+        ("  Num Epochs = 3\n", "3"),
+        ("  Num examples = 1,000\n  Num Epochs = 3\n", "3"),
+        ("  Num Epochs = 3", None),  # cut off, perhaps
+        ("  Batch size = 8\n***** Running training *****\n  Num Epochs = 3\n", None),
+    ],
+)
+def test_the_examples_of_a_training_come_with_its_epochs(
+    following: str, epochs: str | None
+) -> None:
+    """The Trainer prints the examples of an evaluation with the same words, but without epochs."""
+    settings = EPOCHS.parse(7, f"[INFO|trainer.py:1144] >>   Num examples = 1,000\n{following}")
+    counts = {"num_examples": "1000", "num_epochs": epochs} if epochs else {}
+    assert [*settings] == [
+        Setting(name=name, value=value, source="report", offset=7) for name, value in counts.items()
+    ]

@@ -391,3 +391,86 @@ def test_a_running_average_does_not_contradict_a_slow_step() -> None:
     """
     steps = [BRIDGE.format(seconds=2.0, tflops=1300.0) for _ in range(8)]
     assert claims_of("".join(steps) + BRIDGE.format(seconds=4.0, tflops=1290.0)) == {}
+
+
+TRAINER = """\
+***** Running training *****
+  Num examples = {examples:,}
+  Num Epochs = {epochs:,}
+  Total train batch size (w. parallel, distributed & accumulation) = 64
+  Total optimization steps = 300
+"""
+RESULT = (
+    "{{'train_runtime': 400.0, 'train_samples_per_second': {samples}, "
+    "'train_steps_per_second': {steps}, 'train_loss': 2.5, 'epoch': 3.0}}\n"
+)
+RESUMED = "  Continuing training from global step 100\n"
+ITERABLE = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("examples", "epochs", "samples", "steps", "wrong"),
+    [
+        (6_400, 3, 48.0, 0.75, set()),
+        (6_340, 3, 47.55, 0.75, set()),  # the last batch of an epoch is smaller
+        (6_400, 3, 48.0, 0.9, {"steps_per_second"}),
+        (6_400, 3, 57.6, 0.75, {"samples_per_second"}),
+        (6_400, 3, 38.4, 0.75, {"samples_per_second"}),
+        (19_200, ITERABLE, 48.0, 0.75, set()),
+        (19_200, ITERABLE, 50.0, 0.75, {"samples_per_second"}),
+        (800, 3, 6.0, 0.75, set()),  # prompts, each with eight answers
+    ],
+)
+def test_rates_of_the_trainer_times_its_seconds_are_its_steps_and_samples(
+    examples: int, epochs: int, samples: float, steps: float, wrong: set[str]
+) -> None:
+    """300 steps of 64 samples in 400 s are 0.75 steps/s and, but for last batches, 48 samples/s."""
+    log = TRAINER.format(examples=examples, epochs=epochs)
+    checked = claims_of(log + RESULT.format(samples=samples, steps=steps))
+    assert {name for name, claim in checked.items() if claim.contradicted} == wrong
+    assert checked["steps_per_second"].formula == "300 steps in 400 s"
+
+
+def test_small_rates_of_the_trainer_may_be_rounded() -> None:
+    """0.0024 steps/s are printed as 0.002."""
+    log = TRAINER.format(examples=6_400, epochs=3)
+    log += RESULT.format(samples=0.154, steps=0.002).replace("400.0", "125000.0")
+    assert not any(claim.contradicted for claim in claims_of(log).values())
+
+
+def test_a_resumed_training_has_fewer_steps_than_the_trainer_counts() -> None:
+    """The Trainer divides all steps by the seconds since the checkpoint: too high a rate."""
+    log = TRAINER.format(examples=6_400, epochs=3) + RESUMED
+    checked = claims_of(log + RESULT.format(samples=48.0, steps=0.75))
+    assert checked["steps_per_second"].sentence() == (
+        "the log states 0.75 steps/s, but 200 steps in 400 s is 0.5 steps/s; the program counts "
+        "all 300 steps, also those before its checkpoint"
+    )
+    assert checked["samples_per_second"].computed == 32.0
+    right = claims_of(log + RESULT.format(samples=32.0, steps=0.5))
+    assert not any(claim.contradicted for claim in right.values())
+
+
+BAR = (
+    "{{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': 0.{step}}}\n"
+    " {step}%|#   | {step}/300 [00:50<03:20,  2.50s/it]\n"
+)
+AGAIN = TRAINER.replace("64\n", "32\n").replace("300", "600")
+
+
+@pytest.mark.parametrize(
+    ("before", "wrong"),
+    [
+        ("", None),
+        # Out of memory: the same training again, with half of the batch.
+        ((TRAINER + AGAIN).format(examples=6_400, epochs=3), None),
+        (BAR.format(step=10) + BAR.format(step=20), True),
+    ],
+    ids=["unknown", "two numbers", "on progress bars"],
+)
+def test_the_rates_of_the_trainer_are_checked_if_its_steps_are_certain(
+    before: str, *, wrong: bool | None
+) -> None:
+    """Without a single number of steps, there is nothing to compare the rates with."""
+    claim = claims_of(before + RESULT.format(samples=48.0, steps=1.5)).get("steps_per_second")
+    assert (claim and claim.contradicted) == wrong
