@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.logs.figures import Given
     from orchestrator.logs.find import FoundLogs, Log
     from orchestrator.logs.read import LogContent
+    from parsers.summary.launches import Configured
     from parsers.summary.warmup import Warmup
 
 _SHARDS = 16
@@ -137,17 +138,17 @@ def parse(
         _print_unparsed(logs, layout)
         return
     given = _given(options)
-    keep_skipped, batch = skipped == "keep", given.global_batch_size
+    keep_skipped, configured = skipped == "keep", given.configured
     if on_slurm is not None and logs.logs:
         _refuse_unreadable(paths)
         folder = work or (results or results_folder(Path.cwd())) / ".parse"
-        reader = _reader(chosen, keep_skipped=keep_skipped, global_batch_size=batch)
+        reader = _reader(chosen, keep_skipped=keep_skipped, configured=configured)
         contents = _read_on_slurm(logs.logs, reader, on_slurm, folder, count=shards)
         read = gather_logs(logs.logs, contents)
     else:
         with _progress(logs.logs) as tell:
             read = read_logs(
-                logs.logs, chosen, keep_skipped=keep_skipped, global_batch_size=batch, tell=tell
+                logs.logs, chosen, keep_skipped=keep_skipped, configured=configured, tell=tell
             )
     if read.summaries or layout not in FOR_PEOPLE:
         print_table(
@@ -238,16 +239,14 @@ def _warmup(text: str) -> "Warmup":
         raise click.BadParameter(str(error), param_hint="--warmup") from error
 
 
-def _reader(
-    warmup: "Warmup | None", *, keep_skipped: bool, global_batch_size: int | None
-) -> "Reader":
+def _reader(warmup: "Warmup | None", *, keep_skipped: bool, configured: "Configured") -> "Reader":
     from orchestrator.logs.archive.shards import Reader, code_fingerprint
 
     return Reader(
         folder=Path.cwd(),
         warmup=warmup,
         keep_skipped=keep_skipped,
-        global_batch_size=global_batch_size,
+        configured=configured,
         code=code_fingerprint(),
     )
 

@@ -19,6 +19,7 @@ from orchestrator.run.flops import (
 )
 from orchestrator.run.shape import ModelShape, padded_vocab_size
 from parsers.fields import whole
+from parsers.summary.launches import Configured
 from parsers.summary.run import RunSummary
 
 _SIZES = ("num_layers", "hidden_size", "vocab_size", "seq_length")
@@ -78,6 +79,15 @@ class Given:
     gpu: str | None = None
     precision: str | None = None
     peak_tflops: float | None = None
+
+    @property
+    def configured(self) -> Configured:
+        """The values from which step times may be computed."""
+        return Configured(
+            global_batch_size=self.global_batch_size,
+            seq_length=self.sizes.get("seq_length"),
+            world_size=self.world_size,
+        )
 
 
 NOTHING_GIVEN = Given()

@@ -15,7 +15,7 @@ from parsers.formats.declared.maxtext import MAXTEXT, UNTIMED_STEPS
 from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
 from parsers.scan.sources import STANDARD_INPUT, LogSlice
-from parsers.summary.launches import Configured
+from parsers.summary.launches import NOTHING_CONFIGURED, Configured
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
 
@@ -49,7 +49,7 @@ def read_logs(
     warmup: Warmup | None,
     *,
     keep_skipped: bool = False,
-    global_batch_size: int | None = None,
+    configured: Configured = NOTHING_CONFIGURED,
     tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
     """Return the summaries of the runs in logs, and the problems of the logs.
@@ -58,11 +58,11 @@ def read_logs(
         with the campaign's warm-up. All other logs get a default warm-up, which usually ends with
         the first step report.
     keep_skipped: whether reports with skipped updates count in the results.
-    global_batch_size: used for logs that do not contain it.
+    configured: values that are used for logs that do not contain them.
     tell: called after each read with the number of bytes that were read.
     """
     contents = summaries_of(
-        logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
+        logs, warmup, keep_skipped=keep_skipped, configured=configured, tell=tell
     )
     return gather_logs(logs, contents)
 
@@ -72,7 +72,7 @@ def summaries_of(
     warmup: Warmup | None,
     *,
     keep_skipped: bool,
-    global_batch_size: int | None = None,
+    configured: Configured = NOTHING_CONFIGURED,
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[LogContent]:
@@ -80,16 +80,11 @@ def summaries_of(
 
     warmup: the warm-up for all logs; None for the warm-up of each log's campaign, or a default.
     keep_skipped: whether reports with skipped updates count in the results.
-    global_batch_size: used for logs that do not contain it.
+    configured: values that are used for logs that do not contain them.
     processes: how many processes read the logs; None for one per processor.
     tell: called after each read with the number of bytes that were read.
     """
-    digest = partial(
-        _summaries,
-        warmup=warmup,
-        keep_skipped=keep_skipped,
-        configured=Configured(global_batch_size=global_batch_size),
-    )
+    digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped, configured=configured)
     for _, content in read_each(map(_to_read, logs), digest, processes=processes, tell=tell):
         yield content
 
@@ -172,7 +167,8 @@ def _summary(
     if record is None:
         default = _DEFAULT_WARMUP if _MAXTEXT.isdisjoint(run.formats) else _ASYNCHRONOUS
         warmup = warmup or default
-        result = summarise(run, warmup, keep_skipped=keep_skipped)
+        without_batch = replace(configured, global_batch_size=None)
+        result = summarise(run, warmup, keep_skipped=keep_skipped, configured=without_batch)
         if result.global_batch_size is None and configured.global_batch_size is not None:
             return summarise(run, warmup, keep_skipped=keep_skipped, configured=configured)
         return result

@@ -45,6 +45,11 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
         )
     if summary.step_times_from in {"tokens_per_second", "tokens_per_second_per_gpu"}:
         yield "step times are computed: the tokens of a step divided by the tokens/s"
+    if summary.step_times_from == "seconds_per_interval":
+        yield (
+            "step times are computed from the time since the previous report; the first report, "
+            "and reports that cover only a part of the log interval, have none"
+        )
     if summary.step_seconds.mean is not None and not summary.step_seconds.n:
         yield "the step time is the mean of the whole run, with the warm-up"
     if summary.step_seconds.mean is None and (reason := _no_step_time(summary)) is not None:

@@ -4,7 +4,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise, repeat
+from math import isclose
 from operator import or_
+from statistics import fmean, multimode
 from typing import Any
 
 from parsers.records import RunTotals, Step
@@ -15,19 +17,26 @@ from parsers.summary.warmup import Warmup
 
 # Of a clock that shows whole seconds.
 _LEAST_SECONDS = 20.0
+_SAME_LOSS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
     """Values that the caller knows from the configuration of a run; unknown values are None.
 
+    seq_length, world_size: used if the log does not contain them.
     tokens_per_gpu: the tokens of an iteration, divided by the number of GPUs. Leave it out if
     iterations differ in their tokens.
     """
 
     train_iters: int | None = None
     global_batch_size: int | None = None
+    seq_length: int | None = None
+    world_size: int | None = None
     tokens_per_gpu: float | None = None
+
+
+NOTHING_CONFIGURED = Configured()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +45,8 @@ class LaunchReports:
 
     step_seconds: the time of each report: as reported, or else the global batch divided by the
     samples per second. If no report has such a time, it is the tokens of an iteration divided by
-    the tokens per second (of all GPUs, or of one), or else it is computed from the times since the
-    start.
+    the tokens per second (of all GPUs, or of one). Without these, it is the time since the previous
+    report, or else it is computed from the times since the start.
     times_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
     skips: for each report, whether it includes a skipped update.
     counted: for each report, whether the run's numbers use it.
@@ -144,25 +153,47 @@ class RunReports:
             numbers.append(launch.steps.columns["iteration"][-1])
         return max(numbers, default=None)
 
-    def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
+    def statistics(
+        self, totals: Iterable[RunTotals], batch: int | None, train_iters: int | None = None
+    ) -> StepSeconds:
         """Return the statistics of the step times that the run's numbers use.
 
         If no report has a step time, all statistics except the mean are absent. The mean is then
         that of the whole run, warm-up included, from `totals`: `batch` divided by the samples per
         second, or the seconds divided by the iterations. If a program prints results while it
         trains, these seconds and iterations are those from the first result to the last one.
+        train_iters: the configured number of iterations; None if it is unknown.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
         whole = [total for total in totals if total.phase is None and not total.per_gpu]
         rate = next(filter(None, (total.samples_per_second for total in whole)), None)
         means = (
-            total.train_seconds / total.iterations
+            total.train_seconds / iterations
             for total in whole
-            if total.train_seconds and total.iterations
+            if total.train_seconds and (iterations := self._iterations(total, train_iters))
         )
         mean = step_seconds(None, batch, rate) or _mean_between(whole) or next(means, None)
         return StepSeconds(mean=mean)
+
+    def _iterations(self, total: RunTotals, train_iters: int | None) -> int | None:
+        """Return the number of iterations that a result covers; None if this is unknown.
+
+        The result of Hugging Face's Trainer contains the seconds of this launch, but not its
+        number of iterations. Its mean loss is the sum of this launch's losses, divided by all
+        iterations. So if it is the mean of all reported losses, no iteration is of an earlier
+        launch.
+        """
+        planned = self.iterations_told or train_iters
+        losses = [*self.every("loss")]
+        if total.iterations or not planned or not total.mean_loss or None in losses:
+            return total.iterations
+        ends = [*self.every("iteration")]
+        sizes = [after - before for before, after in pairwise((0, *ends))]
+        if min(sizes, default=0) <= 0 or not 0 <= planned - ends[-1] < max(sizes):
+            return None
+        mean = fmean(losses, sizes)
+        return planned if isclose(mean, total.mean_loss, rel_tol=_SAME_LOSS) else None
 
 
 def run_reports(
@@ -262,6 +293,10 @@ def _step_seconds(
         times = [step_seconds(None, configured.tokens_per_gpu, rate) for rate in per_second]
         if _any_known(times):
             return times, "tokens_per_second_per_gpu"
+    if "seconds_per_interval" in steps.columns:
+        times = _of_whole_intervals(steps)
+        if _any_known(times):
+            return times, "seconds_per_interval"
     if "train_seconds" in steps.columns:
         times = _between(steps.columns["iteration"], steps.columns["train_seconds"])
         if _any_known(times):
@@ -290,6 +325,22 @@ def _mean_between(totals: Iterable[RunTotals]) -> float | None:
 
 def _any_known(values: Iterable[float | None]) -> bool:
     return any(value is not None for value in values)
+
+
+def _of_whole_intervals(steps: StepBlock) -> list[float | None]:
+    """Return the time of each report that covers a whole log interval.
+
+    torchtitan divides the time since its previous report by its log interval. It reports iteration
+    1 and the multiples of the interval, so the first two reports of a launch may cover fewer
+    iterations. The first report may also include the set-up.
+    """
+    iterations = steps.columns["iteration"]
+    gaps = [(after, after - before) for before, after in pairwise(iterations)]
+    later = gaps[1:] if gaps and iterations[0] == 1 else gaps
+    interval = max(multimode(gap for at, gap in later if at % gap == 0), default=None)
+    whole = [False, *(gap == interval and at % gap == 0 for at, gap in gaps)]
+    times = zip(steps.columns["seconds_per_interval"], whole, strict=True)
+    return [step_seconds(time, None, None) if is_whole else None for time, is_whole in times]
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:

@@ -16,13 +16,18 @@ from parsers.steps.blocks import Records, step_column
 from parsers.steps.merge import merge_totals
 from parsers.steps.seconds import StepSeconds, is_sound
 from parsers.steps.units import with_units
-from parsers.summary.launches import Configured, LaunchReports, RunReports, run_reports
+from parsers.summary.launches import (
+    NOTHING_CONFIGURED,
+    Configured,
+    LaunchReports,
+    RunReports,
+    run_reports,
+)
 from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
 _LEAST_FRACTION = 0.25
 _AXES = ("data", "tensor", "pipeline", "context")
-_UNKNOWN = Configured()
 _EQUAL_BATCHES = {TORCHTITAN.name, TORCHTITAN_METRICS.name}
 
 
@@ -191,7 +196,7 @@ def summarise(
     warmup: Warmup,
     *,
     keep_skipped: bool = False,
-    configured: Configured = _UNKNOWN,
+    configured: Configured = NOTHING_CONFIGURED,
     warmup_source: str | None = None,
 ) -> RunSummary:
     """Return the numbers of a run, without the warm-up of each of its launches.
@@ -208,7 +213,12 @@ def summarise(
     configured = Configured(
         configured.train_iters or whole(config.get("train_iters")),
         batch,
-        _tokens_per_gpu(run, batch, whole(config.get("seq_length")), world_size),
+        tokens_per_gpu=_tokens_per_gpu(
+            run,
+            batch,
+            whole(config.get("seq_length")) or configured.seq_length,
+            world_size or configured.world_size,
+        ),
     )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     result = RunResult(**{field.name: _total(run, field.name) for field in fields(RunResult)})
@@ -217,7 +227,7 @@ def summarise(
         or result.samples_per_second
         or _last(reports.every("running_samples_per_second"))
     )
-    statistics = reports.statistics(run.totals, batch)
+    statistics = reports.statistics(run.totals, batch, configured.train_iters)
     last_batch = _last_stated(reports.column("global_batch_size"))
     return RunSummary(
         path=run.path,

@@ -50,12 +50,13 @@ def automodel(random: Random) -> Printed:
 def titan_metrics(random: Random) -> Printed:
     """Print a JSON line with the keys that torchtitan's metric loggers use."""
     n, value, tokens = count(random), float(loss(random, ".6g")), _rate(random)
-    tflops, memory = _rate(random), _rate(random)
+    tflops, memory, seconds = _rate(random), _rate(random), _rate(random)
     return _object(
         {
             "step": n,
             "loss_metrics/global_avg_loss": value,
             "throughput(tps)": tokens,
+            "time_metrics/end_to_end(s)": seconds,
             "tflops": tflops,
             "memory/max_active(GiB)": 1.5,
             "memory/max_reserved(GiB)": memory,
@@ -64,6 +65,7 @@ def titan_metrics(random: Random) -> Printed:
             iteration=n,
             loss=value,
             tokens_per_second_per_gpu=tokens,
+            seconds_per_interval=seconds,
             reported_tflops_per_gpu=tflops,
             max_memory_reserved_gib=memory,
             offset=0,

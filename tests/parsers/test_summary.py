@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import math
 import os
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -435,6 +437,85 @@ def test_torchtitan_s_step_times_are_computed_if_the_gpus_are_known(
     assert times == ([20.0, 2.0, 4.0] if known else [None] * 3)
     assert run_summary.step_times_from == ("tokens_per_second_per_gpu" if known else None)
     assert run_summary.step_seconds.mean == (3.0 if known else None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds"),
+    [
+        ((1, 10, 20, 30), [None, None, 2.0, 3.0]),
+        ((1, 2, 3, 4), [None, 1.0, 2.0, 3.0]),
+        ((1, 2, 4, 6), [None, None, 2.0, 3.0]),
+        ((11, 12, 13, 14), [None, 1.0, 2.0, 3.0]),
+        ((10, 20, 30, 50, 60), [None, 1.0, 2.0, None, 4.0]),
+        ((1, 10), [None, None]),
+        ((1, 2), [None, None]),
+        ((1, 5, 10, 11, 15), [None, None, 2.0, None, None]),
+        ((5,), [None]),
+    ],
+    ids=[
+        "usual",
+        "each step",
+        "each second step",
+        "resumed",
+        "a lost line",
+        "short",
+        "shorter",
+        "two launches",
+        "one",
+    ],
+)
+def test_torchtitan_s_metrics_contain_the_time_since_the_previous_report(
+    log: Path, steps: tuple[int, ...], seconds: list[float | None]
+) -> None:
+    """A report has a step time if it covers a whole log interval."""
+    lines = (
+        {"step": step, "throughput(tps)": 100.0, "time_metrics/end_to_end(s)": float(at)}
+        for at, step in enumerate(steps)
+    )
+    run_summary = summary(log, "".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [report.step_seconds for report in run_summary.reported] == seconds
+
+
+def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str:
+    """Return the text of a trainer_state.json with these steps and losses, after 190 s."""
+    history: list[dict[str, Any]] = [
+        {"epoch": 0.5, "loss": loss, "step": step} for step, loss in losses
+    ]
+    history.append(
+        {
+            "epoch": 1.0,
+            "step": steps,
+            "total_flos": 0.0,
+            "train_loss": train_loss,
+            "train_runtime": 190.0,
+            "train_samples_per_second": 4.0,
+            "train_steps_per_second": 0.5,
+        }
+    )
+    values = {"global_step": steps, "log_history": history, "max_steps": 95, "trial_name": None}
+    return json.dumps(values, indent=2, sort_keys=True) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("losses", "train_loss", "mean"),
+    [
+        ([(30, 4.0), (60, 3.0), (90, 2.0)], 3.0, 2.0),
+        ([(10, 4.0), (90, 2.5), (95, 2.0)], 2.63, 2.0),
+        ([(30, 4.0), (60, 3.0), (90, 2.0)], 1.5, None),  # only the last 45 steps
+        ([(30, 4.0), (60, 3.0)], 3.5, None),  # stopped early
+        ([(60, 3.0)], 3.0, 2.0),
+        ([(30, 4.0), (60, math.nan), (90, 2.0)], 3.0, None),
+        ([], 3.0, None),
+    ],
+    ids=["whole", "uneven", "resumed", "early end", "one", "nan", "no report"],
+)
+def test_a_trainer_s_state_gives_the_mean_step_time(
+    log: Path, losses: list[tuple[int, float]], train_loss: float, mean: float | None
+) -> None:
+    """The runtime is divided by all steps, if the mean loss shows that it includes all of them."""
+    run_summary = summary(log, state(*losses, train_loss=train_loss))
+    assert run_summary.step_seconds.mean == mean
+    assert run_summary.result.train_seconds == 190.0
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:

@@ -28,7 +28,7 @@ def read_shard(folder: ShardFolder) -> None:
             [log.log for log in shard.logs],
             reader.warmup,
             keep_skipped=reader.keep_skipped,
-            global_batch_size=reader.global_batch_size,
+            configured=reader.configured,
             processes=int(os.environ.get("SLURM_CPUS_PER_TASK", "1")),
         )
     )

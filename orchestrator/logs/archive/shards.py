@@ -12,6 +12,7 @@ from pathlib import Path
 from orchestrator.common.version import version
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import record_files
+from parsers.summary.launches import NOTHING_CONFIGURED, Configured
 from parsers.summary.warmup import Warmup
 
 ROOT = Path(__file__).parents[3]
@@ -32,14 +33,14 @@ class Reader:
     """The settings for reading logs.
 
     folder: the folder to which relative paths refer. warmup, keep_skipped: these decide which step
-    reports the results include. global_batch_size: used for logs that do not contain it. code: a
-    fingerprint of the source files that read logs.
+    reports the results include. configured: values that are used for logs that do not contain
+    them. code: a fingerprint of the source files that read logs.
     """
 
     folder: Path
     warmup: Warmup | None
     keep_skipped: bool
-    global_batch_size: int | None = None
+    configured: Configured = NOTHING_CONFIGURED
     code: str
 
     @property

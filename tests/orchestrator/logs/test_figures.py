@@ -618,6 +618,28 @@ def test_step_times_from_tokens_per_second_are_marked(folder: Path) -> None:
     assert sentence in parse("run.log").stderr
 
 
+def test_options_give_step_times_from_tokens_per_second(folder: Path) -> None:
+    """If torchtitan's log lacks its set-up, options give the tokens of a step."""
+    lines = (
+        f"step: {n:2}  loss:  6.2500  memory:  9.01GiB(58.23%)  tps: 500  mfu: 3.09%\n"
+        for n in (1, 2)
+    )
+    Path("run.log").write_text("".join(lines))
+    assert figures("run.log")["step_seconds"]["mean"] is None
+    options = ("--global-batch-size", "16", "--seq-length", "1000", "--world-size", "8")
+    assert figures("run.log", *options)["step_seconds"]["mean"] == 4.0
+    assert figures("run.log", *options[:4])["step_seconds"]["mean"] is None
+
+
+def test_torchtitan_s_metrics_give_step_times_without_options(folder: Path) -> None:
+    """A line below the table states how the step times of torchtitan's metrics are computed."""
+    line = '{{"step": {}, "throughput(tps)": 500.0, "time_metrics/end_to_end(s)": {}}}\n'
+    Path("metrics.jsonl").write_text("".join(line.format(n, 2.5) for n in (1, 10, 20, 30)))
+    values = figures("metrics.jsonl")
+    assert (values["step_times_from"], values["step_seconds"]["n"]) == ("seconds_per_interval", 2)
+    assert "from the time since the previous report" in parse("metrics.jsonl").stderr
+
+
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
     """`--unparsed` prints the lines that were not parsed, with file name and line number.
 
