@@ -44,7 +44,7 @@ def closing_lines(
     )
     runs = [(log_name(summary), summary, run_figures(summary, given)) for summary in summaries]
     yield from _by_remark(
-        (name, line) for name, summary, _ in runs for line in time_remarks(summary)
+        (name, line) for name, summary, _ in runs for line in time_remarks(summary, given)
     )
     if any(figures.tflops_per_gpu is not None for _, _, figures in runs):
         yield (

@@ -18,19 +18,21 @@ from orchestrator.logs.figures import (
     stated_sizes,
 )
 from parsers.records import OutcomeKind
-from parsers.summary.run import RunSummary
+from parsers.summary.run import EQUAL_BATCHES, RunSummary
 
 # Two counts of one model's parameters may differ by padding, biases and rounding.
 _SAME_MODEL = 0.02
 _NO_CHECKPOINTING = "--no-activation-checkpointing"
 
 
-def time_remarks(summary: RunSummary) -> Iterator[str]:
+def time_remarks(summary: RunSummary, given: Given) -> Iterator[str]:
     """Yield sentences about a run's step times.
 
     They state which step reports are left out, where the step times come from if no report contains
     them, or why the run has no step time. If a program has several engines, a sentence states the
     speed that the engines' own timers report.
+
+    given: the values of the user's options.
     """
     if not summary.steady:
         yield (
@@ -52,7 +54,7 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
         )
     if summary.step_seconds.mean is not None and not summary.step_seconds.n:
         yield "the step time is the mean of the whole run, with the warm-up"
-    if summary.step_seconds.mean is None and (reason := _no_step_time(summary)) is not None:
+    if summary.step_seconds.mean is None and (reason := _no_step_time(summary, given)) is not None:
         yield reason
     if summary.engine_samples_per_second is not None:
         yield (
@@ -61,7 +63,7 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
         )
 
 
-def _no_step_time(summary: RunSummary) -> str | None:
+def _no_step_time(summary: RunSummary, given: Given) -> str | None:
     """Return a sentence about why a run has no step time; None if the reason needs no words.
 
     For example, a run that ended with an error before the first step has none.
@@ -91,6 +93,14 @@ def _no_step_time(summary: RunSummary) -> str | None:
             "no step time, because the reports contain samples/s but no batch size; add "
             "`--global-batch-size N`"
         )
+    if summary.tokens_per_second_per_gpu and not EQUAL_BATCHES.isdisjoint(summary.formats):
+        values = {
+            "--global-batch-size": summary.global_batch_size or given.global_batch_size,
+            "--seq-length": summary.config.get("seq_length") or given.sizes.get("seq_length"),
+            "--world-size": summary.world_size or given.world_size,
+        }
+        lacking = " ".join(f"{option} N" for option, value in values.items() if value is None)
+        return f"no step time, because the reports contain only tokens/s; add `{lacking}`"
     after = " after the warm-up" if summary.dropped else ""
     return f"no step time, because no report{after} contains one"
 

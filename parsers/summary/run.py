@@ -28,7 +28,8 @@ from parsers.summary.warmup import Warmup
 _MIB_PER_GIB = 1024
 _LEAST_FRACTION = 0.25
 _AXES = ("data", "tensor", "pipeline", "context")
-_EQUAL_BATCHES = {TORCHTITAN.name, TORCHTITAN_METRICS.name}
+EQUAL_BATCHES = frozenset({TORCHTITAN.name, TORCHTITAN_METRICS.name})
+"""Names of the formats of torchtitan, whose iterations all have the same number of tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +323,7 @@ def _tokens_per_gpu(
     All its iterations have the same tokens: a global batch of sequences of the same length. Returns
     None for other programs, and if a value is unknown.
     """
-    if batch and length and world_size and not _EQUAL_BATCHES.isdisjoint(run.formats):
+    if batch and length and world_size and not EQUAL_BATCHES.isdisjoint(run.formats):
         return batch * length / world_size
     return None
 

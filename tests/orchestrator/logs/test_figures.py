@@ -531,6 +531,7 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
         assert figures("run.log", "--global-batch-size", "40")["step_seconds"]["mean"] == 0.5
 
 
+ONLY_LOSSES = '{{"current_steps": {}, "total_steps": 9, "loss": 2.5}}\n'
 TITAN = (
     "[titan] INFO - step: {:2}  loss: 10.05440  memory: 16.82GiB(83.61%)  tps: 2,228  "
     "tflops: 164.70  mfu: 52.79%\n"
@@ -563,8 +564,16 @@ TITAN = (
             ("--warmup", "99"),
             "no speed, because the warm-up leaves out all reports; `--warmup 0` counts them",
         ),
-        (TITAN, (), "no step time, because no report after the warm-up contains one"),
-        (TITAN, ("--warmup", "0"), "no step time, because no report contains one"),
+        (
+            TITAN,
+            ("--world-size", "8"),
+            (
+                "no step time, because the reports contain only tokens/s; add `--global-batch-size "
+                "N --seq-length N`"
+            ),
+        ),
+        (ONLY_LOSSES, (), "no step time, because no report after the warm-up contains one"),
+        (ONLY_LOSSES, ("--warmup", "0"), "no step time, because no report contains one"),
         (
             (
                 ':::MLLOG {{"key": "tracked_stats", "value": {{"throughput": 30.5}}, "metadata": '
@@ -626,6 +635,8 @@ def test_options_give_step_times_from_tokens_per_second(folder: Path) -> None:
     )
     Path("run.log").write_text("".join(lines))
     assert figures("run.log")["step_seconds"]["mean"] is None
+    needed = "`--global-batch-size N --seq-length N --world-size N`"
+    assert f"the reports contain only tokens/s; add {needed}" in parse("run.log").stderr
     options = ("--global-batch-size", "16", "--seq-length", "1000", "--world-size", "8")
     assert figures("run.log", *options)["step_seconds"]["mean"] == 4.0
     assert figures("run.log", *options[:4])["step_seconds"]["mean"] is None
