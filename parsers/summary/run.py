@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from math import prod
-from statistics import fmean, harmonic_mean
 from typing import Any
 
 from parsers.fields import whole
@@ -14,19 +13,26 @@ from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, T
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import Records, step_column
 from parsers.steps.merge import merge_totals
-from parsers.steps.seconds import StepSeconds, is_sound
+from parsers.steps.seconds import StepSeconds
 from parsers.steps.units import with_units
 from parsers.summary.launches import (
     NOTHING_CONFIGURED,
     Configured,
     LaunchReports,
-    RunReports,
     run_reports,
+)
+from parsers.summary.rates import (
+    computed_batch,
+    engine_samples_per_second,
+    known_values,
+    mean_rate,
+    rate_of_loss_reports,
+    rate_of_samples,
+    tokens_per_sample,
 )
 from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
-_LEAST_FRACTION = 0.25
 _AXES = ("data", "tensor", "pipeline", "context")
 EQUAL_BATCHES = frozenset({TORCHTITAN.name, TORCHTITAN_METRICS.name})
 """Names of the formats of torchtitan, whose iterations all have the same number of tokens."""
@@ -209,7 +215,7 @@ def summarise(
     config = run.config
     stated_batch = configured.global_batch_size or whole(config.get("global_batch_size"))
     run = _with_units(run, stated_batch)
-    batch = stated_batch or _batch_by_rates(run)
+    batch = stated_batch or computed_batch(run)
     world_size = _world_size(run, config)
     configured = Configured(
         configured.train_iters or whole(config.get("train_iters")),
@@ -224,7 +230,7 @@ def summarise(
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     result = RunResult(**{field.name: _total(run, field.name) for field in fields(RunResult)})
     samples = (
-        _samples_per_second(reports, batch)
+        rate_of_samples(reports, batch)
         or result.samples_per_second
         or _last(reports.every("running_samples_per_second"))
     )
@@ -247,15 +253,15 @@ def summarise(
         launch_totals=tuple(_launch_totals(run)),
         last_iteration=reports.last_iteration(run.totals),
         samples_per_second=samples,
-        tokens_per_second=_mean_rate(reports, "tokens_per_second")
-        or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
+        tokens_per_second=mean_rate(reports, "tokens_per_second")
+        or _product(samples, tokens_per_sample(reports) or whole(config.get("seq_length")))
         or result.tokens_per_second,
-        tokens_per_second_per_gpu=_mean_rate(reports, "tokens_per_second_per_gpu")
-        or _rate_of_losses(run),
-        reported_mfu=_mean_rate(reports, "reported_mfu"),
-        reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
+        tokens_per_second_per_gpu=mean_rate(reports, "tokens_per_second_per_gpu")
+        or rate_of_loss_reports(run),
+        reported_mfu=mean_rate(reports, "reported_mfu"),
+        reported_tflops_per_gpu=mean_rate(reports, "reported_tflops_per_gpu")
         or result.tflops_per_gpu,
-        engine_samples_per_second=_engine_rate(run),
+        engine_samples_per_second=engine_samples_per_second(run),
         global_batch_size=last_batch or batch,
         batch_by_rates=not (last_batch or stated_batch) and batch is not None,
         batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
@@ -263,7 +269,7 @@ def summarise(
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
         device=_set_up(run, "device"),
         precision=_set_up(run, "precision"),
-        rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
+        rates_only=not statistics.n and mean_rate(reports, "samples_per_second") is not None,
         rates_without_unit=_has_rates_without_unit(run),
         memory_reports=len(run.memory_reports),
         loss_reports=sum(isinstance(report, LossReport) for report in run.reports),
@@ -291,30 +297,6 @@ def _has_rates_without_unit(run: LogRun) -> bool:
     return any(isinstance(report, Throughput) for report in run.reports)
 
 
-def _batch_by_rates(run: LogRun) -> int | None:
-    """Return the global batch size: the rounded product of step time and samples per second.
-
-    Programs print both factors rounded, so the products of a run's reports differ. The
-    lowest and highest quarter of the products are ignored. If one of the others
-    differs from the result by 0.25 or more, returns None. Also returns None if no report has both
-    values.
-    """
-    parts = run.reports
-    columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
-    products = sorted(
-        seconds * rate
-        for seconds, rate in zip(*columns, strict=True)
-        if seconds and rate and is_sound(seconds) and is_sound(rate)
-    )
-    if not products:
-        return None
-    middle = products[len(products) // 4 : len(products) - len(products) // 4]
-    size = round(middle[0])
-    return (
-        size if size and max(abs(product - size) for product in middle) < _LEAST_FRACTION else None
-    )
-
-
 def _tokens_per_gpu(
     run: LogRun, batch: int | None, length: int | None, world_size: int | None
 ) -> float | None:
@@ -332,86 +314,6 @@ def _formats(run: LogRun) -> tuple[str, ...]:
     reports = [name for name in run.formats if name not in CONFIGURATION_FORMATS]
     of_speed = [name for name in SPEED_FORMATS if name in reports]
     return (*of_speed, *(name for name in reports if name not in of_speed))
-
-
-def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
-    """Return the number of samples divided by the seconds, over the reports that the numbers use.
-
-    The number of samples is the sum of the global batches. If the batches or the seconds are not
-    known, returns the mean of the reported rates. Reported rates are less reliable: they may be
-    wrong, or be means since the start.
-    """
-    sizes = (size or batch for size in reports.column("global_batch_size"))
-    sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
-    if not sized:
-        return _mean_rate(reports, "samples_per_second")
-    samples, seconds = map(sum, zip(*sized, strict=True))
-    return float(samples / seconds)
-
-
-def _mean_rate(reports: RunReports, name: str) -> float | None:
-    """Return the mean of the reported rate `name`, weighted by the step time of each report.
-
-    If no report has a step time, returns the harmonic mean, which is correct if each report covers
-    the same work. Returns None if no report has a usable rate.
-    """
-    if not reports.has(name):
-        return None
-    rates = list(reports.column(name))
-    timed = [
-        (rate, seconds)
-        for rate, seconds in zip(rates, reports.column("step_seconds"), strict=True)
-        if rate is not None and is_sound(rate) and seconds
-    ]
-    if timed:
-        return fmean(*zip(*timed, strict=True))
-    sound_rates = _known(rates)
-    return harmonic_mean(sound_rates) if sound_rates and min(sound_rates) >= 0 else None
-
-
-def _rate_of_losses(run: LogRun) -> float | None:
-    """Return the harmonic mean of the rates in loss reports, in tokens/s per GPU.
-
-    Loss reports contain no iteration, so iterations of a warm-up cannot be left out. Instead, the
-    first rate is left out.
-    """
-    rates = (
-        report.tokens_per_second_per_gpu for report in run.reports if isinstance(report, LossReport)
-    )
-    sound_rates = [rate for rate in _known(rates) if rate > 0][1:]
-    return harmonic_mean(sound_rates) if sound_rates else None
-
-
-def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return the sequence length, computed from consumed tokens and samples.
-
-    It is the increase of the tokens divided by the increase of the samples. Both are
-    measured from the first to the last report that the numbers use. Returns None if one of
-    these two reports lacks a number, or if the tokens or the samples do not increase.
-    """
-    tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
-    counts = [*zip(tokens, samples, strict=True)]
-    match (*counts[:1], *counts[-1:]):
-        case ((int(tokens_before), int(samples_before)), (int(tokens_now), int(samples_now))):
-            if tokens_now > tokens_before and samples_now > samples_before:
-                return (tokens_now - tokens_before) / (samples_now - samples_before)
-    return None
-
-
-def _engine_rate(run: LogRun) -> float | None:
-    """Return the mean samples per second of single engines (a harmonic mean).
-
-    An engine is DeepSpeed's trainer of one model. An RLHF program has several, e.g. for an actor
-    and a critic. Returns None if no other report covers whole iterations.
-    """
-    whole_iterations = step_column(run.reports, "end_to_end")
-    if not any(whole_iterations):
-        return None
-    rates = zip(step_column(run.reports, "samples_per_second"), whole_iterations, strict=True)
-    sound_rates = [
-        rate for rate in _known(rate for rate, is_whole in rates if not is_whole) if rate > 0
-    ]
-    return harmonic_mean(sound_rates) if sound_rates else None
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
@@ -466,26 +368,22 @@ def _peak_gib(run: LogRun) -> float | None:
     parts = run.reports
     reports = [report for report in parts if isinstance(report, Usage | RunTotals)]
     losses = [report for report in parts if isinstance(report, LossReport)]
-    peaks = _known(step_column(parts, "max_memory_allocated_gib"))
-    peaks += _known(report.max_memory_allocated_gib for report in (*reports, *losses))
+    peaks = known_values(step_column(parts, "max_memory_allocated_gib"))
+    peaks += known_values(report.max_memory_allocated_gib for report in (*reports, *losses))
     peaks = peaks or [
-        *_known(step_column(parts, "max_memory_reserved_gib")),
-        *_known(report.max_memory_reserved_gib for report in losses),
+        *known_values(step_column(parts, "max_memory_reserved_gib")),
+        *known_values(report.max_memory_reserved_gib for report in losses),
     ]
     if peaks:
         return max(peaks)
     # If a job script runs nvidia-smi before the training, its output is not a peak of the training.
     begin = min(step_column(parts, "offset"), default=0)
     sampled = (report for report in reports if isinstance(report, Usage) and report.offset >= begin)
-    return max(_known(usage.memory_allocated_gib for usage in sampled), default=None) or None
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and is_sound(value)]
+    return max(known_values(usage.memory_allocated_gib for usage in sampled), default=None) or None
 
 
 def _last(values: Iterable[float | None]) -> float | None:
-    return next(reversed(_known(values)), None)
+    return next(reversed(known_values(values)), None)
 
 
 def _last_stated(values: Iterable[Any]) -> Any:
