@@ -205,7 +205,7 @@ PARAMETER_GOLF = line_format(
 _MEAN_ROUNDED, _SECONDS_ROUNDED = 0.51e-5, 1e-3
 _MOST_DIFFERENCE = 0.1
 _RESULT = re.compile(
-    rf"(?<!\w)step:(?P<steps>{COUNT})/(?P<of>{COUNT}) val_loss:\S+"
+    rf"(?<!\w)step:(?P<steps>(?!0){COUNT})/(?P<of>{COUNT}) val_loss:\S+"
     r"(?: (?!train_time:)\w+:\S+)* train_time:(?P<time>[0-9]{1,12}(?:\.[0-9]{1,6})?)(?P<unit>m?s)"
     r"(?: step_avg:(?:nan|(?P<mean>[0-9]{1,12}(?:\.[0-9]{1,6})?))ms|(?=\s*$))"
 )
@@ -224,7 +224,7 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for match in matches(_RESULT, line):
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         in_seconds = match["unit"] == "s"
-        if not in_seconds and not 0 < last == int(match["of"]):
+        if not in_seconds and last != int(match["of"]):
             continue  # a validation in a log with step reports
         seconds = float(match["time"]) / (1 if in_seconds else 1000)
         timed = _timed_in_track_3 if in_seconds else _timed
@@ -254,19 +254,25 @@ def _timed_in_track_3(steps: int, seconds: float, mean: float) -> int | None:
     In track 3, all steps are timed, and `mean` is that of the steps since the previous validation.
     If it differs much from the mean of all steps, the training was probably resumed.
     """
-    return (
-        steps if steps and math.isclose(mean, seconds / steps, rel_tol=_MOST_DIFFERENCE) else None
-    )
+    return steps if math.isclose(mean, seconds / steps, rel_tol=_MOST_DIFFERENCE) else None
 
 
 MODDED_NANOGPT_RESULT = LogFormat(
     name="modded-nanogpt, result",
     anchors=(b" val_loss:", b"stopping_early: "),
-    # results, and the first line of a training, which is a launch sign
+    # the result, and the first line of a training, which is a launch sign
     only=re.compile(
-        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:| train_time:[0-9.]+s"
-        rb"|\bstopping_early: wallclock_cap |[\r\x1b]"
+        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|\bstopping_early: wallclock_cap |[\r\x1b]"
     ),
+    parse=_parse_result,
+    report=NEVER,
+)
+
+# This anchor is no sign of a launch or an outcome, so many lines are read at once.
+MODDED_NANOGPT_SO_FAR = LogFormat(
+    name="modded-nanogpt, result so far",
+    anchors=(b" train_time:",),
+    only=re.compile(rb" val_loss:\S+ .*train_time:[0-9.]+s"),
     parse=_parse_result,
     report=NEVER,
 )
