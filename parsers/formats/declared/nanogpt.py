@@ -221,11 +221,20 @@ def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
         yield RunTotals(
             iterations=steps, last_iteration=steps, train_seconds=seconds, offset=offset
         )
+    yield from _validations(offset, line, at_end=True)
+
+
+def _parse_so_far(offset: int, line: str) -> Iterator[RunTotals]:
+    yield from _validations(offset, line, at_end=False)
+
+
+def _validations(offset: int, line: str, *, at_end: bool) -> Iterator[RunTotals]:
+    """Yield the results of validations at the last step, or else of those before it in track 3."""
     for match in matches(_RESULT, line):
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         in_seconds = match["unit"] == "s"
-        if not in_seconds and last != int(match["of"]):
-            continue  # a validation in a log with step reports
+        if (last == int(match["of"])) is not at_end or not (at_end or in_seconds):
+            continue
         seconds = float(match["time"]) / (1 if in_seconds else 1000)
         timed = _timed_in_track_3 if in_seconds else _timed
         yield RunTotals(
@@ -272,8 +281,8 @@ MODDED_NANOGPT_RESULT = LogFormat(
 MODDED_NANOGPT_SO_FAR = LogFormat(
     name="modded-nanogpt, result so far",
     anchors=(b" train_time:",),
-    only=re.compile(rb" val_loss:\S+ .*train_time:[0-9.]+s"),
-    parse=_parse_result,
+    only=re.compile(rb" val_loss:\S+ .*train_time:[0-9.]+s|[\r\x1b]"),
+    parse=_parse_so_far,
     report=NEVER,
 )
 
