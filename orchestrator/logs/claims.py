@@ -15,6 +15,7 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
+from orchestrator.common.text import counted
 from orchestrator.hardware.gpus import GPUS, peak_tflops
 from orchestrator.logs.figures import (
     NOTHING_GIVEN,
@@ -170,7 +171,7 @@ def _checks(rows: Sequence[Row], summary: RunSummary, given: Given) -> Iterator[
                 "tokens_per_second_per_gpu",
                 length / gpus,
                 batch,
-                f"a batch of {{batch}} x {length} tokens on {gpus} GPUs",
+                f"a batch of {{batch}} x {length} tokens on {counted(gpus, 'GPU')}",
             )
     if gpus:
         yield _share(rows, gpus)
@@ -183,30 +184,23 @@ def _totals(summary: RunSummary) -> Iterator[Claim]:
 
     Only Hugging Face's Trainer prints such a rate together with the seconds. It divides all steps
     of the training by the seconds of this launch, even if the launch continued from a checkpoint.
-    The launch may stop early, so the right rate may be even lower then.
     """
-    reports = () if _OF_TRAINER.isdisjoint(summary.formats) else summary.launches
-    planned = chain.from_iterable(launch.steps.column("iterations") for launch in reports)
-    reported = {*filter(None, planned)}
     for launch in summary.launch_totals:
         totals, seconds = launch.totals, launch.totals.train_seconds
-        steps = whole(launch.settings.get("train_iters"))
-        if steps is None and len(reported) == 1:
-            [steps] = reported
-        done = (steps or 0) - (launch.resumed_from or 0)
-        if not steps or not seconds or done <= 0:
+        if not totals.steps_per_second or not totals.iterations or not seconds:
             continue
+        done = totals.iterations
+        steps = done + (launch.resumed_from or 0)
         note = f"the program counts all {steps} steps, also those before its checkpoint"
         resumed = note if launch.resumed_from else None
-        if totals.steps_per_second:
-            yield _claim(
-                "steps_per_second",
-                totals.steps_per_second,
-                done / seconds,
-                f"{done} steps in {seconds:.4g} s",
-                rounding=_TOTALS_ROUNDING,
-                note=resumed,
-            )
+        yield _claim(
+            "steps_per_second",
+            totals.steps_per_second,
+            done / seconds,
+            f"{done} steps in {seconds:.4g} s",
+            rounding=_TOTALS_ROUNDING,
+            note=resumed,
+        )
         batch, unsure = whole(launch.settings.get("global_batch_size")), _unsure(launch, steps)
         if totals.samples_per_second and batch and unsure is not None:
             yield _claim(
@@ -246,10 +240,10 @@ def _rows(summary: RunSummary) -> list[list[Row]]:
     return [
         [
             dict(zip(names, values, strict=True))
-            for counted, *values in zip(
+            for counts, *values in zip(
                 launch.counted, *(launch.steps.column(name) for name in names), strict=True
             )
-            if counted
+            if counts
         ]
         for launch in summary.launches
     ]
@@ -343,7 +337,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
         "tokens_per_second_per_gpu",
         median(row["tokens_per_second_per_gpu"] for row in stating_rows),
         median(row["tokens_per_second"] / gpus for row in stating_rows),
-        f"{_rounded(all_gpus)} tokens/s divided by {gpus} GPUs",
+        f"{_rounded(all_gpus)} tokens/s divided by {counted(gpus, 'GPU')}",
         rounding=_rounding("tokens_per_second_per_gpu", stating_rows),
         relative=0.5 / all_gpus,
     )
@@ -386,7 +380,7 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
         "reported_tflops_per_gpu",
         stated,
         computed,
-        f"{flops[title]:.4g} FLOPs ({title}) in {1 / speed:.4g} s on {gpus} GPUs",
+        f"{flops[title]:.4g} FLOPs ({title}) in {1 / speed:.4g} s on {counted(gpus, 'GPU')}",
         rounding=_rounding("reported_tflops_per_gpu", stating_rows),
         note=f"the program does not count by the convention that agrees: {foreign}"
         if agrees
@@ -472,7 +466,7 @@ def _speed(
     if not flops or not gpus or not rates:
         return None
     rate = median(rates)
-    words = f"{flops:.4g} FLOPs per token · {_rounded(rate)} tokens/s on {gpus} GPUs"
+    words = f"{flops:.4g} FLOPs per token · {_rounded(rate)} tokens/s on {counted(gpus, 'GPU')}"
     return flops * rate / gpus / _TERA, words, 0.0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.common.text import counted
-from orchestrator.logs.figures import NOTHING_GIVEN, Given, run_figures
+from orchestrator.logs.figures import NOTHING_GIVEN, Given, run_figures, stated_config
 from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
 from orchestrator.logs.remarks import (
@@ -57,7 +57,8 @@ def closing_lines(
         (name, line) for name, summary, figures in runs for line in figure_remarks(summary, figures)
     )
     unknown = unknown_gpu(given)
-    if unknown is not None and all(figures.no_peak != unknown for _, _, figures in runs):
+    lacks_gpu = any("gpu" not in stated_config(summary) for summary in summaries)
+    if unknown is not None and lacks_gpu and all(unknown != run[2].no_peak for run in runs):
         yield f"--gpu: {unknown}"
     yield from _by_remark(
         (name, line) for name, summary, _ in runs for line in contradicted_claims(summary, given)

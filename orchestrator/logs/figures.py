@@ -206,7 +206,9 @@ def own_conventions(config: Mapping[str, str]) -> Sequence[Convention]:
 
     config: the configuration in the log.
     """
-    differs = any(config.get(name, "") not in _OFF for name in _COUNTED_BY_VERSION)
+    differs = config.get("mtp_num_layers") == "1" or any(
+        config.get(name, "") not in _OFF for name in _COUNTED_BY_VERSION
+    )
     if config.get("log_throughput") != "True" or differs:
         return FORMULA_CONVENTIONS
     return [CONVENTIONS[name] for name in _OF_MEGATRON_CORE]

@@ -150,8 +150,14 @@ def _not_read(member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> list[st
     """
     name = PurePosixPath(member.name)
     kinds = (
-        ("an archive", member.isreg() and is_tar(name)),
-        ("a hard link", member.islnk() and is_log(name.name)),
+        ("an archive", member.isreg() and (is_tar(name) or name.suffix.lower() == ".zip")),
+        # The target is in the same archive, and is read if its name is that of a log.
+        (
+            "a hard link",
+            member.islnk()
+            and is_log(name.name)
+            and not is_log(PurePosixPath(member.linkname).name),
+        ),
         ("a sparse file", member.issparse() and is_log(name.name)),
     )
     return [f"{name} ({kind})" for kind, matches in kinds if matches and not _is_hidden(name)]

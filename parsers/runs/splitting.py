@@ -204,7 +204,7 @@ class RunSplitter:
         elif isinstance(record, LossReport):
             self._read_loss(record, candidate)
         elif isinstance(record, Throughput):
-            self._read_progress()
+            self._read_throughput(log_format, record)
         elif isinstance(record, Setting):
             self._read_setting(record)
         elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
@@ -221,6 +221,16 @@ class RunSplitter:
             self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
+
+    def _read_throughput(self, log_format: AnyFormat, report: Throughput) -> None:
+        step = Step(
+            iteration=report.iteration, samples_per_second=report.rate, offset=report.offset
+        )
+        if self._launches[-1].reported[log_format.name].begins_anew(step):
+            self._begin(report.offset)
+            self._detector.restart()
+        self._launches[-1].reported[log_format.name].add(step)
+        self._read_progress()
 
     def _is_of_another_program(self, log_format: AnyFormat, iteration: int) -> bool:
         """Return whether a step report belongs to another program, after one that is done.

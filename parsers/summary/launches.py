@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, compress, pairwise, repeat
 from math import isclose
 from operator import or_
@@ -45,8 +45,8 @@ class LaunchReports:
 
     step_seconds: the time of each report: as reported, or else the global batch divided by the
     samples per second. If no report has such a time, it is the tokens of an iteration divided by
-    the tokens per second (of all GPUs, or of one). Without these, it is the time since the previous
-    report, or else it is computed from the times since the start.
+    the tokens per second, or the time since the previous report. Without these, it is the tokens
+    divided by the tokens per second of one GPU, or it is computed from the times since the start.
     times_from: the field of the reports that these times are from, e.g. `tokens_per_second`.
     skips: for each report, whether it includes a skipped update.
     counted: for each report, whether the run's numbers use it.
@@ -73,6 +73,41 @@ class LaunchReports:
         """Yield the field `name` of each report from which the run's numbers are computed."""
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
+
+    def with_iterations(
+        self, total: RunTotals, planned: int | None, resumed_from: int | None
+    ) -> RunTotals:
+        """Return a result of Hugging Face's Trainer with its iterations, if they are certain.
+
+        The Trainer prints the seconds of this launch, and divides all iterations by them, even if
+        the launch continued from a checkpoint or stopped early. Its mean loss is the sum of this
+        launch's losses, divided by all iterations. So if it is the mean of all reported losses, no
+        iteration is of an earlier launch. If the reports show that the launch did not do all
+        iterations, the result is returned without its rates.
+
+        planned: the number of iterations of the training. resumed_from: the iteration of the
+        checkpoint from which the launch continued. Both are None if they are unknown.
+        """
+        planned = planned or self._planned
+        if total.iterations or not planned or not total.steps_per_second:
+            return total
+        begin = resumed_from or 0
+        ends, losses = self.steps.column("iteration"), self.steps.column("loss")
+        sizes = [after - before for before, after in pairwise((begin, *ends))]
+        is_whole = planned > begin and (
+            not sizes or (min(sizes) > 0 and 0 <= planned - ends[-1] < max(sizes))
+        )
+        if is_whole and sizes and total.mean_loss and not begin and None not in losses:
+            is_whole = isclose(fmean(losses, sizes), total.mean_loss, rel_tol=_SAME_LOSS)
+        if not is_whole:
+            return replace(total, samples_per_second=None, steps_per_second=None)
+        return replace(total, iterations=planned - begin)
+
+    @property
+    def _planned(self) -> int | None:
+        """The number of iterations of the training, if all reports with a number agree."""
+        numbers = {*filter(None, self.steps.column("iterations"))}
+        return numbers.pop() if len(numbers) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,47 +188,19 @@ class RunReports:
             numbers.append(launch.steps.columns["iteration"][-1])
         return max(numbers, default=None)
 
-    def statistics(
-        self, totals: Iterable[RunTotals], batch: int | None, train_iters: int | None = None
-    ) -> StepSeconds:
+    def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that the run's numbers use.
 
         If no report has a step time, all statistics except the mean are absent. The mean is then
-        that of the whole run, warm-up included, from `totals`: `batch` divided by the samples per
-        second, or the seconds divided by the iterations. If a program prints results while it
-        trains, these seconds and iterations are those from the first result to the last one.
-        train_iters: the configured number of iterations; None if it is unknown.
+        that of the whole run, warm-up included, from `totals`: the seconds divided by the
+        iterations, or `batch` divided by the samples per second. If a program prints results while
+        it trains, these seconds and iterations may be those from the first result to the last one.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
         whole = [total for total in totals if total.phase is None and not total.per_gpu]
         rate = next(filter(None, (total.samples_per_second for total in whole)), None)
-        means = (
-            total.train_seconds / iterations
-            for total in whole
-            if total.train_seconds and (iterations := self._iterations(total, train_iters))
-        )
-        mean = step_seconds(None, batch, rate) or _mean_between(whole) or next(means, None)
-        return StepSeconds(mean=mean)
-
-    def _iterations(self, total: RunTotals, train_iters: int | None) -> int | None:
-        """Return the number of iterations that a result covers; None if this is unknown.
-
-        The result of Hugging Face's Trainer contains the seconds of this launch, but not its
-        number of iterations. Its mean loss is the sum of this launch's losses, divided by all
-        iterations. So if it is the mean of all reported losses, no iteration is of an earlier
-        launch.
-        """
-        planned = self.iterations_told or train_iters
-        losses = [*self.every("loss")]
-        if total.iterations or not planned or not total.mean_loss or None in losses:
-            return total.iterations
-        ends = [*self.every("iteration")]
-        sizes = [after - before for before, after in pairwise((0, *ends))]
-        if min(sizes, default=0) <= 0 or not 0 <= planned - ends[-1] < max(sizes):
-            return None
-        mean = fmean(losses, sizes)
-        return planned if isclose(mean, total.mean_loss, rel_tol=_SAME_LOSS) else None
+        return StepSeconds(mean=_mean_between(whole) or step_seconds(None, batch, rate))
 
 
 def run_reports(
@@ -288,15 +295,15 @@ def _step_seconds(
         times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
         if _any_known(times):
             return times, "tokens_per_second"
+    if "seconds_per_interval" in steps.columns:
+        times = _of_whole_intervals(steps)
+        if _any_known(times):
+            return times, "seconds_per_interval"
     if configured.tokens_per_gpu and "tokens_per_second_per_gpu" in steps.columns:
         per_second = steps.column("tokens_per_second_per_gpu")
         times = [step_seconds(None, configured.tokens_per_gpu, rate) for rate in per_second]
         if _any_known(times):
             return times, "tokens_per_second_per_gpu"
-    if "seconds_per_interval" in steps.columns:
-        times = _of_whole_intervals(steps)
-        if _any_known(times):
-            return times, "seconds_per_interval"
     if "train_seconds" in steps.columns:
         times = _between(steps.columns["iteration"], steps.columns["train_seconds"])
         if _any_known(times):
@@ -305,22 +312,31 @@ def _step_seconds(
 
 
 def _mean_between(totals: Iterable[RunTotals]) -> float | None:
-    """Return the mean seconds per iteration from the first result to the last one.
+    """Return the mean seconds per iteration, from the start or the first result to the last one.
 
-    If the first result is about all iterations so far, the mean is that since the start. Returns
-    None if a result is not later than the previous one, e.g. because it is of another launch.
+    Results before the last launch are left out, i.e. those before one that is not later than the
+    previous one. Returns None if the number of iterations is not known.
     """
-    timed = [total for total in totals if total.train_seconds is not None and total.last_iteration]
-    ends = [(total.last_iteration or 0, total.train_seconds or 0.0) for total in timed]
-    if ends and timed[0].iterations == timed[0].last_iteration:
-        ends.insert(0, (0, 0.0))
-    if len(ends) < 2 or not all(
-        iteration < later and seconds < longer
-        for (iteration, seconds), (later, longer) in pairwise(ends)
-    ):
+    timed = [
+        (total, total.iterations, total.last_iteration or total.iterations, total.train_seconds)
+        for total in totals
+    ]
+    begin: tuple[int, float] | None = None
+    end: tuple[int, float] | None = None
+    for _, iterations, at, seconds in reversed(timed):
+        if not at or not seconds:
+            continue
+        if end is None:
+            if iterations:
+                return seconds / iterations
+            begin = end = at, seconds
+        elif begin is not None and at < begin[0] and seconds < begin[1]:
+            begin = (0, 0.0) if iterations == at else (at, seconds)
+        else:
+            break
+    if begin is None or end is None or begin == end:
         return None
-    (begin, before), (end, after) = ends[0], ends[-1]
-    return (after - before) / (end - begin)
+    return (end[1] - begin[1]) / (end[0] - begin[0])
 
 
 def _any_known(values: Iterable[float | None]) -> bool:
@@ -340,7 +356,9 @@ def _of_whole_intervals(steps: StepBlock) -> list[float | None]:
     interval = max(multimode(gap for at, gap in later if at % gap == 0), default=None)
     whole = [False, *(gap == interval and at % gap == 0 for at, gap in gaps)]
     times = zip(steps.columns["seconds_per_interval"], whole, strict=True)
-    return [step_seconds(time, None, None) if is_whole else None for time, is_whole in times]
+    return [
+        step_seconds(time or None, None, None) if is_whole else None for time, is_whole in times
+    ]
 
 
 def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:

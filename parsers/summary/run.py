@@ -19,6 +19,7 @@ from parsers.summary.launches import (
     NOTHING_CONFIGURED,
     Configured,
     LaunchReports,
+    RunReports,
     run_reports,
 )
 from parsers.summary.rates import (
@@ -73,6 +74,8 @@ class RunResult:
 class LaunchTotal:
     """A line about a whole launch.
 
+    totals: its numbers. Those of Hugging Face's Trainer have the number of iterations if it is
+        certain, and have no rates if these are wrong.
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     settings: the run's settings that have the same value on all lines. A program that runs out of
         memory may start again with another batch.
@@ -234,7 +237,8 @@ def summarise(
         or result.samples_per_second
         or _last(reports.every("running_samples_per_second"))
     )
-    statistics = reports.statistics(run.totals, batch, configured.train_iters)
+    launches = tuple(_launch_totals(run, reports))
+    statistics = reports.statistics((launch.totals for launch in launches), batch)
     last_batch = _last_stated(reports.column("global_batch_size"))
     return RunSummary(
         path=run.path,
@@ -250,7 +254,7 @@ def summarise(
         step_seconds=statistics,
         step_times_from=reports.times_from,
         result=result,
-        launch_totals=tuple(_launch_totals(run)),
+        launch_totals=launches,
         last_iteration=reports.last_iteration(run.totals),
         samples_per_second=samples,
         tokens_per_second=mean_rate(reports, "tokens_per_second")
@@ -353,15 +357,20 @@ def _total(run: LogRun, name: str) -> float | None:
     return _last(getattr(totals, name) for totals in whole)
 
 
-def _launch_totals(run: LogRun) -> Iterator[LaunchTotal]:
+def _launch_totals(run: LogRun, reports: RunReports) -> Iterator[LaunchTotal]:
     values: dict[str, set[str]] = {}
     for segment in run.segments:
         for setting in segment.records.settings:
             values.setdefault(setting.name, set()).add(setting.value)
     settings = {name: min(texts) for name, texts in values.items() if len(texts) == 1}
-    for segment in run.segments:
+    planned = whole(settings.get("train_iters"))
+    for segment, launch in zip(run.segments, reports.launches, strict=True):
         for totals in merge_totals(segment.records):
-            yield LaunchTotal(totals=totals, resumed_from=segment.resumed_from, settings=settings)
+            yield LaunchTotal(
+                totals=launch.with_iterations(totals, planned, segment.resumed_from),
+                resumed_from=segment.resumed_from,
+                settings=settings,
+            )
 
 
 def _peak_gib(run: LogRun) -> float | None:

@@ -327,6 +327,26 @@ def test_a_training_that_prints_only_validations_may_lack_its_beginning() -> Non
     assert (run.outcome.kind, run.totals[-1].last_iteration) == (TRUNCATED, 250)
 
 
+def test_validations_may_end_with_a_carriage_return() -> None:
+    """A log from Windows contains no line that could not be parsed."""
+    [run] = runs_of(validations(2900, 125, 250).replace("\n", "\r\n"))
+    assert (run.not_understood, len(run.totals)) == ((), 2)
+
+
+def test_throughputs_that_begin_again_are_another_run() -> None:
+    """If the steps of MLPerf's throughputs fall after the end, another training began."""
+    begin = ':::MLLOG {"key": "global_batch_size", "value": 8}\n'
+    rates = "".join(
+        f':::MLLOG {{"key": "tracked_stats", "value": {{"throughput": 2.0}}, '
+        f'"metadata": {{"step": {step}}}}}\n'
+        for step in (1536, 1920, 2304)
+    )
+    end = ':::MLLOG {"key": "run_stop", "metadata": {"status": "success"}}\n'
+    other = rates.replace("2.0", "3.0")
+    assert len(runs_of(begin + rates + end + begin + other + end)) == 2
+    assert len(runs_of(begin + rates * 2 + end)) == 1  # of two ranks
+
+
 def test_ranks_of_mlperf_that_start_are_one_truncated_run() -> None:
     """The log of a training by MLPerf's rules that ends before the first report is truncated."""
     start = (

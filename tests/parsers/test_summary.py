@@ -476,6 +476,25 @@ def test_torchtitan_s_metrics_contain_the_time_since_the_previous_report(
     assert [report.step_seconds for report in run_summary.reported] == seconds
 
 
+GRPO = (
+    "  Num examples = 1,000\n  Total train batch size (w. parallel) = 64\n"
+    "  Total optimization steps = 1,000\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("begin", "mean"), [("", 1.0), ("  Continuing training from global step 200\n", 1.25)]
+)
+def test_a_trainer_s_seconds_are_divided_by_its_steps(log: Path, begin: str, mean: float) -> None:
+    """The seconds belong to the steps of this launch, and a sample may be a prompt."""
+    result = (
+        "{'train_runtime': 1000.0, 'train_samples_per_second': 1.0, "
+        "'train_steps_per_second': 1.0, 'train_loss': 0.5, 'epoch': 1.0}\n"
+    )
+    run_summary = summary(log, f"***** Running training *****\n{GRPO}{begin}{result}")
+    assert run_summary.step_seconds.mean == mean
+
+
 def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str:
     """Return the text of a trainer_state.json with these steps and losses, after 190 s."""
     history: list[dict[str, Any]] = [
@@ -505,7 +524,7 @@ def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str
         ([(30, 4.0), (60, 3.0)], 3.5, None),  # stopped early
         ([(60, 3.0)], 3.0, 2.0),
         ([(30, 4.0), (60, math.nan), (90, 2.0)], 3.0, None),
-        ([], 3.0, None),
+        ([], 3.0, 2.0),
     ],
     ids=["whole", "uneven", "resumed", "early end", "one", "nan", "no report"],
 )
@@ -545,8 +564,17 @@ def validation(step: int, seconds: float, mean: float) -> str:
         ([(2500, 18.75, 0.15), (2625, 37.5, 0.15)], 0.15),
         ([(250, 218.75, 0.15)], None),
         ([(250, 37.5, 0.15), (125, 18.75, 0.15)], 0.15),
+        ([(125, 50.0, 0.4), (375, 1.5, 0.15), (500, 20.25, 0.15), (625, 39.0, 0.15)], 0.15),
     ],
-    ids=["whole", "without step 0", "unfinished", "resumed", "one", "two launches"],
+    ids=[
+        "whole",
+        "without step 0",
+        "unfinished",
+        "resumed",
+        "one",
+        "two launches",
+        "resumed later",
+    ],
 )
 def test_results_so_far_give_the_mean_step_time(
     log: Path, lines: list[tuple[int, float, float]], mean: float | None

@@ -249,7 +249,9 @@ def line_format(declaration: Declaration) -> LogFormat:
         parse=declaration,
         parse_lines=declaration.read_lines,
         only=_only(declaration),
-        report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
+        report=re.compile(
+            rf"(?:^|\r)(?![^\r\n]*(?:{declaration.never}))[^\r\n]*?(?:{declaration.head})"
+        ),
         ordered=not declaration.counted,
         counted=declaration.counted,
     )

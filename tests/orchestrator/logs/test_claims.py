@@ -111,6 +111,7 @@ CAUSAL = TFLOPS * (1 - 24 * 6 * 2048 * 2048 / PRODUCTS)
         (CORE + RECOMPUTED, CAUSAL * 1.15, True),
         (CORE + RECOMPUTED, TFLOPS * 1.3, True),  # the exact products, with recomputed ones
         (CORE + "  sft ............................................. True\n", TFLOPS * 0.88, False),
+        (CORE + "  mtp_num_layers .................................. 1\n", TFLOPS * 0.88, False),
     ],
 )
 def test_tflops_of_megatron_core_are_those_of_its_own_conventions(
@@ -118,7 +119,8 @@ def test_tflops_of_megatron_core_are_those_of_its_own_conventions(
 ) -> None:
     """Megatron core counts attention once or half, and no recomputation: nothing else agrees.
 
-    Other counts are accepted for packed samples, whose lengths the log does not contain.
+    Other counts are accepted for packed samples, whose lengths the log does not contain, and for
+    multi-token prediction.
     """
     log = arguments + megatron(f" throughput per GPU (TFLOP/s/GPU): {tflops:.1f} |")
     assert claims_of(log)["tflops_per_gpu"].contradicted is contradicted
@@ -464,9 +466,13 @@ AGAIN = TRAINER.replace("64\n", "32\n").replace("300", "600")
         ("", None),
         # Out of memory: the same training again, with half of the batch.
         ((TRAINER + AGAIN).format(examples=6_400, epochs=3), None),
-        (BAR.format(step=10) + BAR.format(step=20), True),
+        (BAR.format(step=150) + BAR.format(step=299), True),
+        # The training stopped early.
+        (BAR.format(step=10) + BAR.format(step=20), None),
+        # Half of the losses are of an earlier launch.
+        ((BAR.format(step=150) + BAR.format(step=299)).replace("2.5,", "5.0,"), None),
     ],
-    ids=["unknown", "two numbers", "on progress bars"],
+    ids=["unknown", "two numbers", "on progress bars", "stopped", "resumed"],
 )
 def test_the_rates_of_the_trainer_are_checked_if_its_steps_are_certain(
     before: str, *, wrong: bool | None

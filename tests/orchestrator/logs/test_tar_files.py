@@ -153,25 +153,29 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
 
 @pytest.mark.parametrize("ending", [".tar", ".tgz"])
 def test_files_of_an_archive_that_are_not_read_are_named(folder: Path, ending: str) -> None:
-    """One sentence names the archives and hard links in an archive; its logs are read."""
+    """One sentence names the archives and hard links in an archive; its logs are read.
+
+    A hard link to a log is not named, because its log is read by its other name.
+    """
     path = f"logs{ending}"
     Path("run.log").write_text(log(1000))
     Path("inner.tar").write_bytes(archive(MEMBERS))
     with tarfile.open(path, OPEN_MODES[ending]) as file:
         file.add("run.log", "run.log")
         file.add("inner.tar", "old/inner.tar")
+        file.add("inner.tar", "old/logs.ZIP")
         file.add("inner.tar", ".hidden.tar")
         for name in ("a.log", "b.log", "c.log", "model.bin", "latest.log"):
             member = tarfile.TarInfo(f"old/{name}")
             member.type = tarfile.SYMTYPE if name == "latest.log" else tarfile.LNKTYPE
-            member.linkname = "run.log"
+            member.linkname = "run.log" if name == "c.log" else "run.bin"
             file.addfile(member)
     result = parse(path)
     assert result.exit_code == 1
     assert f"{path}:run.log" in result.stdout
     assert result.stderr.endswith(
-        f"teralog: {path}: teralog does not read old/inner.tar (an archive), old/a.log (a hard "
-        "link), old/b.log (a hard link) and 1 other file in it; unpack it, and give the folder\n"
+        f"teralog: {path}: teralog does not read old/inner.tar (an archive), old/logs.ZIP (an "
+        "archive), old/a.log (a hard link) and 1 other file in it; unpack it, and give the folder\n"
     )
 
 
