@@ -805,7 +805,7 @@ def modded_nanogpt_result(random: Random) -> Printed:
     )
 
 
-@prints("modded-nanogpt, result so far")
+@prints("modded-nanogpt, result")
 def modded_nanogpt_result_so_far(random: Random) -> Printed:
     """Print a validation of modded-nanogpt's track 3 before the last step, with more fields."""
     steps = random.randint(1, 99_999)

@@ -216,25 +216,16 @@ _STOPPED = re.compile(
 
 
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
-    for match in matches(_STOPPED, line):
+    for match in matches(_STOPPED, line) if "stopping_early" in line else ():
         steps, seconds = int(match["steps"]), int(match["time"]) / 1000
         yield RunTotals(
             iterations=steps, last_iteration=steps, train_seconds=seconds, offset=offset
         )
-    yield from _validations(offset, line, at_end=True)
-
-
-def _parse_so_far(offset: int, line: str) -> Iterator[RunTotals]:
-    yield from _validations(offset, line, at_end=False)
-
-
-def _validations(offset: int, line: str, *, at_end: bool) -> Iterator[RunTotals]:
-    """Yield the results of validations at the last step, or else of those before it in track 3."""
     for match in matches(_RESULT, line):
         last, mean = int(match["steps"]), float(match["mean"] or 0) / 1000
         in_seconds = match["unit"] == "s"
-        if (last == int(match["of"])) is not at_end or not (at_end or in_seconds):
-            continue
+        if not in_seconds and last != int(match["of"]):
+            continue  # a validation in a log with step reports
         seconds = float(match["time"]) / (1 if in_seconds else 1000)
         timed = _timed_in_track_3 if in_seconds else _timed
         yield RunTotals(
@@ -269,20 +260,12 @@ def _timed_in_track_3(steps: int, seconds: float, mean: float) -> int | None:
 MODDED_NANOGPT_RESULT = LogFormat(
     name="modded-nanogpt, result",
     anchors=(b" val_loss:", b"stopping_early: "),
-    # the result, and the first line of a training, which is a launch sign
+    # results, and the first line of a training, which is a launch sign
     only=re.compile(
-        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:|\bstopping_early: wallclock_cap |[\r\x1b]"
+        rb"\bstep:(?:0/[0-9]+|([0-9]+)/\1) val_loss:| train_time:[0-9.]+s"
+        rb"|\bstopping_early: wallclock_cap |[\r\x1b]"
     ),
     parse=_parse_result,
-    report=NEVER,
-)
-
-# This anchor is no sign of a launch or an outcome, so many lines are read at once.
-MODDED_NANOGPT_SO_FAR = LogFormat(
-    name="modded-nanogpt, result so far",
-    anchors=(b" train_time:",),
-    only=re.compile(rb" val_loss:\S+ .*train_time:[0-9.]+s|[\r\x1b]"),
-    parse=_parse_so_far,
     report=NEVER,
 )
 
