@@ -120,10 +120,10 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     seconds, e.g. by 5 % in a training of 20 s.
     """
     kept: list[RunTotals] = []
-    alike: dict[tuple[Any, ...], list[RunTotals]] = {}
+    alike: dict[int | None, list[RunTotals]] = {}
     for record in stored_records(records).reports:
         if isinstance(record, RunTotals):
-            others = alike.setdefault(_exact_values(record), [])
+            others = alike.setdefault(record.last_iteration, [])
             if not any(_is_copy(record, other) for other in others):
                 others.append(record)
                 kept.append(record)
@@ -168,13 +168,7 @@ def _merged(reports: Sequence[Step]) -> Step:
     return first
 
 
-def _exact_values(totals: RunTotals) -> tuple[Any, ...]:
-    """Return the values that results of the same run have in common; None in place of a float."""
-    return tuple([None if isinstance(value, float) else value for value in _values(totals)])
-
-
 def _is_copy(totals: RunTotals, other: RunTotals) -> bool:
-    """Return whether the floats of two results are alike, if their other values are equal."""
     tolerance = _ROUNDING
     if totals.train_seconds:
         tolerance = max(tolerance, _NODES_APART_SECONDS / totals.train_seconds)
@@ -182,6 +176,6 @@ def _is_copy(totals: RunTotals, other: RunTotals) -> bool:
         if isinstance(mine, float) and isinstance(theirs, float):
             if not math.isclose(mine, theirs, rel_tol=tolerance) and repr(mine) != repr(theirs):
                 return False
-        elif mine != theirs:  # one of them is absent
+        elif mine != theirs:
             return False
     return True

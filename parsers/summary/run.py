@@ -1,6 +1,6 @@
 """Compute the numbers of one run from its log."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import Any
@@ -218,8 +218,9 @@ def summarise(
     config = run.config
     stated_batch = configured.global_batch_size or whole(config.get("global_batch_size"))
     run = _with_units(run, stated_batch)
+    totals = run.totals
     batch = stated_batch or computed_batch(run)
-    world_size = _world_size(run, config)
+    world_size = _world_size(totals, config)
     configured = Configured(
         configured.train_iters or whole(config.get("train_iters")),
         batch,
@@ -231,7 +232,7 @@ def summarise(
         ),
     )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
-    result = RunResult(**{field.name: _total(run, field.name) for field in fields(RunResult)})
+    result = RunResult(**{field.name: _total(totals, field.name) for field in fields(RunResult)})
     samples = (
         rate_of_samples(reports, batch)
         or result.samples_per_second
@@ -255,7 +256,7 @@ def summarise(
         step_times_from=reports.times_from,
         result=result,
         launch_totals=launches,
-        last_iteration=reports.last_iteration(run.totals),
+        last_iteration=reports.last_iteration(totals),
         samples_per_second=samples,
         tokens_per_second=mean_rate(reports, "tokens_per_second")
         or _product(samples, tokens_per_sample(reports) or whole(config.get("seq_length")))
@@ -270,9 +271,9 @@ def summarise(
         batch_by_rates=not (last_batch or stated_batch) and batch is not None,
         batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
         world_size=world_size,
-        parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
-        device=_set_up(run, "device"),
-        precision=_set_up(run, "precision"),
+        parameters=whole(config.get("parameters")) or _set_up(totals, "parameters"),
+        device=_set_up(totals, "device"),
+        precision=_set_up(totals, "precision"),
         rates_only=not statistics.n and mean_rate(reports, "samples_per_second") is not None,
         rates_without_unit=_has_rates_without_unit(run),
         memory_reports=len(run.memory_reports),
@@ -320,7 +321,7 @@ def _formats(run: LogRun) -> tuple[str, ...]:
     return (*of_speed, *(name for name in reports if name not in of_speed))
 
 
-def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
+def _world_size(totals: Sequence[RunTotals], config: Mapping[str, str]) -> int | None:
     """Return the number of ranks: as the log states it, or nodes times GPUs per node.
 
     If neither is known, return the product of the parallel sizes. This product needs the
@@ -334,27 +335,25 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
     return (
         whole(config.get("world_size"))
-        or _set_up(run, "world_size")
+        or _set_up(totals, "world_size")
         or (nodes * gpus if nodes and gpus else None)
         or (prod(size or 1 for size in layout) if layout[0] else None)
         or (of_all // of_rank if of_rank and of_all and not of_all % of_rank else None)
     )
 
 
-def _set_up(run: LogRun, name: str) -> Any:
+def _set_up(totals: Sequence[RunTotals], name: str) -> Any:
     """Return the last value of the field `name` in the run's totals; None if no total has one."""
-    return _last_stated(getattr(totals, name) for totals in run.totals)
+    return _last_stated(getattr(total, name) for total in totals)
 
 
-def _total(run: LogRun, name: str) -> float | None:
+def _total(totals: Sequence[RunTotals], name: str) -> float | None:
     """Return the last value of the field `name` that the program reports for the whole run.
 
     Totals of a single GPU (`per_gpu`), or of a part of the work, are left out.
     """
-    whole = (
-        totals for totals in run.totals if not totals.per_gpu and totals.phase in {None, "overall"}
-    )
-    return _last(getattr(totals, name) for totals in whole)
+    whole = (total for total in totals if not total.per_gpu and total.phase in {None, "overall"})
+    return _last(getattr(total, name) for total in whole)
 
 
 def _launch_totals(run: LogRun, reports: RunReports) -> Iterator[LaunchTotal]:
