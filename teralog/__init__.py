@@ -138,6 +138,7 @@ def steps(
     - timestamp: ISO 8601, in the log's time zone; offset: the byte where the report starts.
     - end_to_end: true if the report covers a whole iteration of a program with several engines.
     - covered: true if the report is a mean over iterations that other reports cover, too.
+    - unnumbered: true if the log does not contain the iteration.
     - warmup: true for the iterations that the numbers of `runs` leave out.
 
     Raises ValueError if the file has mistakes, or the folder contains no run.

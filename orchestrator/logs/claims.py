@@ -28,8 +28,6 @@ from orchestrator.logs.figures import (
     stated_precision,
 )
 from parsers.fields import finite, whole
-from parsers.formats.hf_trainer import HF_TRAINER_REPORTS
-from parsers.formats.trainer_state import TRAINER_STATE
 from parsers.summary.run import LaunchTotal, RunSummary
 
 # Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
@@ -64,9 +62,7 @@ _ROUNDED_PEAK = 0.1
 # Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
 _CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
 
-# Formats whose reports contain the steps of a training by Hugging Face's Trainer.
-_OF_TRAINER = frozenset({HF_TRAINER_REPORTS.name, TRAINER_STATE.name})
-# Hugging Face's Trainer prints its rates with three decimals, or with four digits.
+# Hugging Face's Trainer prints its rates with three decimals.
 _TOTALS_ROUNDING = 0.0005
 
 Row = Mapping[str, Any]
@@ -458,11 +454,9 @@ def _speed(
         rounding = _rounding("reported_tflops_per_gpu", stating_rows)
         return tflops, f"{tflops:.4g} TFLOP/s", rounding / tflops
     flops, tokens = finite(config.get("flops_per_token")), whole(config.get("tokens_per_iteration"))
-    rates = (
-        [tokens / row["step_seconds"] for row in _stated(rows, "step_seconds")]
-        if tokens
-        else [row["tokens_per_second"] for row in _stated(rows, "tokens_per_second")]
-    )
+    timed = _stated(rows, "step_seconds") if tokens else []
+    rates = [(tokens or 0) / row["step_seconds"] for row in timed]
+    rates = rates or [row["tokens_per_second"] for row in _stated(rows, "tokens_per_second")]
     if not flops or not gpus or not rates:
         return None
     rate = median(rates)

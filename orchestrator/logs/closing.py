@@ -58,7 +58,11 @@ def closing_lines(
     )
     unknown = unknown_gpu(given)
     lacks_gpu = any("gpu" not in stated_config(summary) for summary in summaries)
-    if unknown is not None and lacks_gpu and all(unknown != run[2].no_peak for run in runs):
+    if (
+        unknown is not None
+        and lacks_gpu
+        and all(unknown != figures.no_peak for *_, figures in runs)
+    ):
         yield f"--gpu: {unknown}"
     yield from _by_remark(
         (name, line) for name, summary, _ in runs for line in contradicted_claims(summary, given)

@@ -206,6 +206,7 @@ def own_conventions(config: Mapping[str, str]) -> Sequence[Convention]:
 
     config: the configuration in the log.
     """
+    # `_OFF` contains 1, but one layer of multi-token prediction is counted.
     differs = config.get("mtp_num_layers") == "1" or any(
         config.get(name, "") not in _OFF for name in _COUNTED_BY_VERSION
     )

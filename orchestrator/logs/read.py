@@ -118,21 +118,24 @@ def gather_logs(logs: Sequence[Log], contents: Iterable[LogContent]) -> ReadLogs
         notes = dict.fromkeys(note for run in runs for note in run.notes)
         problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
         puzzling = sum(run.not_understood for run in runs)
-        if puzzling and not any(run.reports or run.loss_reports for run in runs):
+        if not speaking and not log.named:
+            for note in notes:
+                odd.setdefault(note, []).append(log)
+        if puzzling and not any(
+            run.reports or run.loss_reports or run.launch_totals for run in runs
+        ):
             reports = counted(puzzling, "possible step report")
             problems.append(f"{log.path}: could not parse {reports}; `--unparsed` prints them")
         elif speaking:
             continue
         elif not log.named:
             silent += not notes
-            for note in notes:
-                odd.setdefault(note, []).append(log)
         elif not notes:
             problems.append(f"{log.path}: contains no training output")
     for note, logs_with_note in odd.items():
         problems += (f"{log.path}: {note}" for log in logs_with_note[:_NAMED])
         if (more := len(logs_with_note) - _NAMED) > 0:
-            problems.append(f"the same problem in {counted(more, 'other log')}: {note}")
+            problems.append(f"{counted(more, 'other log')} with the same problem: {note}")
     if silent and not summaries:
         problems.append(f"no training output in {counted(silent, 'log')} found in folders")
     return ReadLogs(tuple(summaries), tuple(problems), silent)

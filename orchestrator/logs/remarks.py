@@ -53,7 +53,7 @@ def time_remarks(summary: RunSummary, given: Given) -> Iterator[str]:
             "and reports that cover only a part of the log interval, have none"
         )
     if summary.step_seconds.mean is not None and not summary.step_seconds.n:
-        yield "the step time is one mean, from the program's own results, with the warm-up"
+        yield "the step time is a mean that includes the warm-up, from the program's own result"
     if summary.step_seconds.mean is None and (reason := _no_step_time(summary, given)) is not None:
         yield reason
     if summary.engine_samples_per_second is not None:
@@ -100,7 +100,8 @@ def _no_step_time(summary: RunSummary, given: Given) -> str | None:
             "--world-size": summary.world_size or given.world_size,
         }
         lacking = " ".join(f"{option} N" for option, value in values.items() if value is None)
-        return f"no step time; to compute it from the tokens/s, add `{lacking}`"
+        if lacking:
+            return f"no step time; to compute it from the tokens/s, add `{lacking}`"
     after = " after the warm-up" if summary.dropped else ""
     return f"no step time, because no report{after} contains one"
 

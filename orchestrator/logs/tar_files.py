@@ -148,15 +148,15 @@ def _not_read(member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> list[st
 
     The list is empty for a log that is read, and for other files.
     """
-    name = PurePosixPath(member.name)
+    name, target = PurePosixPath(member.name), PurePosixPath(member.linkname)
     kinds = (
         ("an archive", member.isreg() and (is_tar(name) or name.suffix.lower() == ".zip")),
-        # The target is in the same archive, and is read if its name is that of a log.
+        # The target is in the same archive.
         (
             "a hard link",
             member.islnk()
             and is_log(name.name)
-            and not is_log(PurePosixPath(member.linkname).name),
+            and (_is_hidden(target) or not is_log(target.name)),
         ),
         ("a sparse file", member.issparse() and is_log(name.name)),
     )

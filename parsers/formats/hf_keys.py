@@ -21,11 +21,11 @@ These facts are from the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 
   since the start of the launch.
 
 Without `train_runtime`, teralog computes the time since the start from two printed numbers, which
-is more precise than the whole seconds of `elapsed_time`. It
-uses the result only if the log also prints this time, and both times agree. They do not agree if
-the launch of LLaMA-Factory continued from a checkpoint. After a checkpoint, ms-swift divides by
-the steps of this launch, but prints the number of all steps. The printed time shows how many steps
-that were, if a step takes more than 3 seconds. A report with an `elapsed_time` and no speed, e.g.
+is more precise than the whole seconds of `elapsed_time`. teralog uses the result only if the log
+also prints this time, and both times agree. They do not agree if the launch of LLaMA-Factory
+continued from a checkpoint. After a checkpoint, ms-swift divides by the steps of this launch, but
+prints the number of all steps. The printed time shows how many steps that were, if a step takes
+more than 3 seconds. A report with an `elapsed_time` and no speed, e.g.
 of LLaMA-Factory without `include_num_input_tokens_seen`, gives the whole seconds.
 """
 

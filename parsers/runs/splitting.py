@@ -212,13 +212,7 @@ class RunSplitter:
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not step.covered and (not isinstance(log_format, LogFormat) or log_format.ordered):
-            reported = self._launches[-1].reported
-            if reported[log_format.name].begins_anew(step) or self._is_of_another_program(
-                log_format, step.iteration
-            ):
-                self._begin(step.offset)
-                self._detector.restart()
-            self._launches[-1].reported[log_format.name].add(step)
+            self._begin_if_anew(log_format, step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
 
@@ -226,11 +220,18 @@ class RunSplitter:
         step = Step(
             iteration=report.iteration, samples_per_second=report.rate, offset=report.offset
         )
-        if self._launches[-1].reported[log_format.name].begins_anew(step):
-            self._begin(report.offset)
+        self._begin_if_anew(log_format, step)
+        self._read_progress()
+        self._launches[-1].ends.read_sound_steps(1, with_loss=False)
+
+    def _begin_if_anew(self, log_format: AnyFormat, step: Step) -> None:
+        reported = self._launches[-1].reported
+        if reported[log_format.name].begins_anew(step) or self._is_of_another_program(
+            log_format, step.iteration
+        ):
+            self._begin(step.offset)
             self._detector.restart()
         self._launches[-1].reported[log_format.name].add(step)
-        self._read_progress()
 
     def _is_of_another_program(self, log_format: AnyFormat, iteration: int) -> bool:
         """Return whether a step report belongs to another program, after one that is done.

@@ -15,9 +15,10 @@ from parsers.steps.blocks import StepBlock
 from parsers.steps.seconds import StepSeconds, overflowed_updates, skipped_updates, step_seconds
 from parsers.summary.warmup import Warmup
 
-# Of a clock that shows whole seconds.
+# Whole seconds are wrong by up to 1 s, i.e. by 5 % of this time.
 _LEAST_SECONDS = 20.0
-_SAME_LOSS = 0.02
+# The mean may lack the last reports. The Trainer prints losses with four decimals.
+_SAME_LOSS, _LOSS_ROUNDING = 0.02, 0.5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,9 @@ class LaunchReports:
             not sizes or (min(sizes) > 0 and 0 <= planned - ends[-1] < max(sizes))
         )
         if is_whole and sizes and total.mean_loss and not begin and None not in losses:
-            is_whole = isclose(fmean(losses, sizes), total.mean_loss, rel_tol=_SAME_LOSS)
+            is_whole = isclose(
+                fmean(losses, sizes), total.mean_loss, rel_tol=_SAME_LOSS, abs_tol=_LOSS_ROUNDING
+            )
         if not is_whole:
             return replace(total, samples_per_second=None, steps_per_second=None)
         return replace(total, iterations=planned - begin)
@@ -318,25 +321,21 @@ def _mean_between(totals: Iterable[RunTotals]) -> float | None:
     previous one. Returns None if the number of iterations is not known.
     """
     timed = [
-        (total, total.iterations, total.last_iteration or total.iterations, total.train_seconds)
+        (total.iterations, at, seconds)
         for total in totals
+        if (at := total.last_iteration or total.iterations) and (seconds := total.train_seconds)
     ]
-    begin: tuple[int, float] | None = None
-    end: tuple[int, float] | None = None
-    for _, iterations, at, seconds in reversed(timed):
-        if not at or not seconds:
-            continue
-        if end is None:
-            if iterations:
-                return seconds / iterations
-            begin = end = at, seconds
-        elif begin is not None and at < begin[0] and seconds < begin[1]:
-            begin = (0, 0.0) if iterations == at else (at, seconds)
-        else:
-            break
-    if begin is None or end is None or begin == end:
+    if not timed:
         return None
-    return (end[1] - begin[1]) / (end[0] - begin[0])
+    *earlier, (iterations, end, end_seconds) = timed
+    if iterations:
+        return end_seconds / iterations
+    begin, begin_seconds = end, end_seconds
+    for iterations, at, seconds in reversed(earlier):
+        if at >= begin or seconds >= begin_seconds:
+            break
+        begin, begin_seconds = (0, 0.0) if iterations == at else (at, seconds)
+    return None if begin == end else (end_seconds - begin_seconds) / (end - begin)
 
 
 def _any_known(values: Iterable[float | None]) -> bool:

@@ -85,6 +85,11 @@ class LaunchTotal:
     resumed_from: int | None
     settings: Mapping[str, str]
 
+    @property
+    def is_sound(self) -> bool:
+        """False if the rates count iterations before the checkpoint, as the Trainer does."""
+        return self.resumed_from is None or self.totals.steps_per_second is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
@@ -106,7 +111,7 @@ class RunSummary:
         `samples_per_second`; `step_seconds` if the reports contain the times. None if no report
         has a step time.
     result: the program's own numbers for the whole run.
-    launch_totals: the lines about a whole launch. `result` has the last numbers in them.
+    launch_totals: the lines about a whole launch. `result` contains the last ones, unchecked.
     last_iteration: the number of the last iteration, according to the last launch's last step
         report and to the result of the run. The program may count from 0. If its reports have no
         number, it is the number of reports.
@@ -233,12 +238,12 @@ def summarise(
     )
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     result = RunResult(**{field.name: _total(totals, field.name) for field in fields(RunResult)})
+    launches = tuple(_launch_totals(run, reports))
     samples = (
         rate_of_samples(reports, batch)
-        or result.samples_per_second
+        or _total([launch.totals for launch in launches if launch.is_sound], "samples_per_second")
         or _last(reports.every("running_samples_per_second"))
     )
-    launches = tuple(_launch_totals(run, reports))
     statistics = reports.statistics((launch.totals for launch in launches), batch)
     last_batch = _last_stated(reports.column("global_batch_size"))
     return RunSummary(
@@ -361,7 +366,7 @@ def _launch_totals(run: LogRun, reports: RunReports) -> Iterator[LaunchTotal]:
     for segment in run.segments:
         for setting in segment.records.settings:
             values.setdefault(setting.name, set()).add(setting.value)
-    settings = {name: min(texts) for name, texts in values.items() if len(texts) == 1}
+    settings = {name: text for name, (text, *others) in values.items() if not others}
     planned = whole(settings.get("train_iters"))
     for segment, launch in zip(run.segments, reports.launches, strict=True):
         for totals in merge_totals(segment.records):

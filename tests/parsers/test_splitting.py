@@ -347,6 +347,21 @@ def test_throughputs_that_begin_again_are_another_run() -> None:
     assert len(runs_of(begin + rates * 2 + end)) == 1  # of two ranks
 
 
+def test_throughputs_after_an_exception_show_that_the_training_went_on() -> None:
+    """An exception in a thread is not the end if throughputs follow it."""
+    line = (
+        ':::MLLOG {{"key": "tracked_stats", "value": {{"throughput": 2.0}}, '
+        '"metadata": {{"step": {}}}}}\n'
+    )
+    failed = (
+        "Exception in thread Thread-3 (_pin):\nTraceback (most recent call last):\n"
+        '  File "x.py", line 1\nValueError: bad\n'
+    )
+    [run] = runs_of(line.format(8) + failed + "".join(map(line.format, (16, 24))))
+    assert run.outcome is not None
+    assert run.outcome.kind is TRUNCATED
+
+
 def test_ranks_of_mlperf_that_start_are_one_truncated_run() -> None:
     """The log of a training by MLPerf's rules that ends before the first report is truncated."""
     start = (

@@ -493,6 +493,7 @@ def test_a_trainer_s_seconds_are_divided_by_its_steps(log: Path, begin: str, mea
     )
     run_summary = summary(log, f"***** Running training *****\n{GRPO}{begin}{result}")
     assert run_summary.step_seconds.mean == mean
+    assert run_summary.samples_per_second == (None if begin else 1.0)
 
 
 def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str:
@@ -525,8 +526,9 @@ def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str
         ([(60, 3.0)], 3.0, 2.0),
         ([(30, 4.0), (60, math.nan), (90, 2.0)], 3.0, None),
         ([], 3.0, 2.0),
+        ([(30, 0.0002), (90, 0.0002)], 0.000216, 2.0),  # rounded losses
     ],
-    ids=["whole", "uneven", "resumed", "early end", "one", "nan", "no report"],
+    ids=["whole", "uneven", "resumed", "early end", "one", "nan", "no report", "rounded"],
 )
 def test_a_trainer_s_state_gives_the_mean_step_time(
     log: Path, losses: list[tuple[int, float]], train_loss: float, mean: float | None
@@ -534,6 +536,7 @@ def test_a_trainer_s_state_gives_the_mean_step_time(
     """The runtime is divided by all steps, if the mean loss shows that it includes all of them."""
     run_summary = summary(log, state(*losses, train_loss=train_loss))
     assert run_summary.step_seconds.mean == mean
+    assert run_summary.samples_per_second == (4.0 if mean else None)
     assert run_summary.result.train_seconds == 190.0
 
 

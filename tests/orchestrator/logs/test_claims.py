@@ -106,7 +106,7 @@ CAUSAL = TFLOPS * (1 - 24 * 6 * 2048 * 2048 / PRODUCTS)
         (CORE, TFLOPS, False),
         (CORE, CAUSAL, False),
         (CORE + RECOMPUTED, CAUSAL, False),
-        (CORE, TFLOPS * 0.86, True),  # BigScience's approximation
+        (CORE, TFLOPS * 0.88, True),  # BigScience's approximation
         (CORE, CAUSAL * 1.15, True),
         (CORE + RECOMPUTED, CAUSAL * 1.15, True),
         (CORE + RECOMPUTED, TFLOPS * 1.3, True),  # the exact products, with recomputed ones

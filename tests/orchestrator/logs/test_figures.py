@@ -615,7 +615,7 @@ def test_a_mean_of_the_whole_run_is_marked(folder: Path) -> None:
     line = "step:{0}/250 val_loss:3.27839 train_time:{1}s step_avg:147.03ms\n"
     Path("run.log").write_text(line.format(0, "0.000") + line.format(250, "36.750"))
     assert figures("run.log")["step_seconds"]["mean"] == 0.147
-    sentence = "the step time is one mean, from the program's own results, with the warm-up"
+    sentence = "the step time is a mean that includes the warm-up, from the program's own result"
     assert sentence in parse("run.log").stderr
 
 

@@ -359,7 +359,7 @@ def test_empty_and_binary_logs_of_a_folder_are_named(folder: Path) -> None:
         "teralog: empty-0.log: is empty\n"
         "teralog: empty-1.log: is empty\n"
         "teralog: empty-2.log: is empty\n"
-        "teralog: the same problem in 3 other logs: is empty\n"
+        "teralog: 3 other logs with the same problem: is empty\n"
     )
     assert "no training output" not in result.stderr
 

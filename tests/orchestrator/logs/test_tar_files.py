@@ -168,7 +168,7 @@ def test_files_of_an_archive_that_are_not_read_are_named(folder: Path, ending: s
         for name in ("a.log", "b.log", "c.log", "model.bin", "latest.log"):
             member = tarfile.TarInfo(f"old/{name}")
             member.type = tarfile.SYMTYPE if name == "latest.log" else tarfile.LNKTYPE
-            member.linkname = "run.log" if name == "c.log" else "run.bin"
+            member.linkname = {"b.log": ".cas/b.log", "c.log": "run.log"}.get(name, "run.bin")
             file.addfile(member)
     result = parse(path)
     assert result.exit_code == 1
