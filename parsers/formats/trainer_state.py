@@ -70,13 +70,13 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
             offset=offset,
             **integration_fields(json_numbers(values), values.get(ELAPSED), step),
         )
-    if (result := trainer_result(values, offset)) is not None:
+    if (result := trainer_result(values, step, offset)) is not None:
         yield result
 
 
 def _parse_result(offset: int, text: str) -> Iterator[RunTotals]:
     values = _object(text, 4)
-    if values is not None and (result := trainer_result(values, offset)) is not None:
+    if values is not None and (result := trainer_result(values, None, offset)) is not None:
         yield result
 
 

@@ -117,7 +117,8 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     Each node prints the run's result, with times that it measured itself. So two results count as
     one if their numbers differ by at most 2 %, and all other values are equal. In a training of
     less than 50 s, the numbers may differ by more: by 1 s divided by the training's
-    seconds, e.g. by 5 % in a training of 20 s.
+    seconds, e.g. by 5 % in a training of 20 s. Only trainer_state.json contains the last iteration
+    of the Trainer's result, so one of the two may lack it.
     """
     kept: list[RunTotals] = []
     alike: dict[int | None, list[RunTotals]] = {}
@@ -127,7 +128,18 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
             if not any(_is_copy(record, other) for other in others):
                 others.append(record)
                 kept.append(record)
-    return kept
+    if all(total.last_iteration is not None for total in kept):
+        return kept
+    numbered = [
+        dataclasses.replace(total, last_iteration=None)
+        for total in kept
+        if total.last_iteration is not None
+    ]
+    return [
+        total
+        for total in kept
+        if total.last_iteration is not None or not any(_is_copy(total, other) for other in numbered)
+    ]
 
 
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:

@@ -80,31 +80,37 @@ class LaunchReports:
     ) -> RunTotals:
         """Return a result of Hugging Face's Trainer with its iterations, if they are certain.
 
-        The Trainer prints the seconds of this launch, and divides all iterations by them, even if
-        the launch continued from a checkpoint or stopped early. Its mean loss is the sum of this
-        launch's losses, divided by all iterations. So if it is the mean of all reported losses, no
-        iteration is of an earlier launch. If the reports show that the launch did not do all
-        iterations, the result is returned without its rates.
+        The Trainer prints the seconds of this launch, and divides all planned iterations by them,
+        even if the launch continued from a checkpoint or stopped early. Its mean loss is the sum of
+        this launch's losses, divided by the last iteration. So if it is the mean of all reported
+        losses, no iteration is of an earlier launch. If the launch did not do all planned
+        iterations, or may not have done them, the result is returned without its rates. It keeps
+        its last iteration only if its iterations are certain.
 
         planned: the number of iterations of the training. resumed_from: the iteration of the
         checkpoint from which the launch continued. Both are None if they are unknown.
         """
         planned = planned or self._planned
-        if total.iterations or not planned or not total.steps_per_second:
+        end = total.last_iteration or planned
+        if total.iterations or not end or not total.steps_per_second:
             return total
         begin = resumed_from or 0
         ends, losses = self.steps.column("iteration"), self.steps.column("loss")
         sizes = [after - before for before, after in pairwise((begin, *ends))]
-        is_whole = planned > begin and (
-            not sizes or (min(sizes) > 0 and 0 <= planned - ends[-1] < max(sizes))
+        is_known = end > begin and (
+            not sizes or (min(sizes) > 0 and 0 <= end - ends[-1] < max(sizes))
         )
-        if is_whole and sizes and total.mean_loss and not begin and None not in losses:
-            is_whole = isclose(
-                fmean(losses, sizes), total.mean_loss, rel_tol=_SAME_LOSS, abs_tol=_LOSS_ROUNDING
+        if is_known and sizes and total.mean_loss and not begin and None not in losses:
+            # The iterations after the last report have about the same loss.
+            mean_loss = fmean((*losses, losses[-1]), (*sizes, end - ends[-1]))
+            is_known = isclose(
+                mean_loss, total.mean_loss, rel_tol=_SAME_LOSS, abs_tol=_LOSS_ROUNDING
             )
-        if not is_whole:
-            return replace(total, samples_per_second=None, steps_per_second=None)
-        return replace(total, iterations=planned - begin)
+        if not is_known or end != planned:
+            total = replace(total, samples_per_second=None, steps_per_second=None)
+        if not is_known:
+            return replace(total, last_iteration=None)
+        return replace(total, iterations=end - begin)
 
     @property
     def _planned(self) -> int | None:

@@ -315,6 +315,7 @@ def trainer_state(random: Random) -> Printed:
             train_seconds=seconds,
             samples_per_second=samples,
             steps_per_second=steps,
+            last_iteration=n,
             mean_loss=value,
             offset=0,
         ),

@@ -77,6 +77,8 @@ TOTALS = {
     "of a short training": ([result(1.05, 95.2), result(1.4, 71.4)], 1),
     "of two trainings": ([result(100.0, 10.0), result(150.0, 6.7)], 2),
     "nan is like nan": ([result(9.0, 1.0, mean_loss=float("nan"))] * 2, 1),
+    "without its last iteration": ([result(9.0, 1.0, last_iteration=9), result(9.0, 1.0)], 1),
+    "of two iterations": ([result(9.0, 1.0, last_iteration=at) for at in (8, 9)], 2),
     "of different things": (
         [
             RunTotals(phase="learn", samples_per_second=5.0, offset=0),

@@ -496,8 +496,8 @@ def test_a_trainer_s_seconds_are_divided_by_its_steps(log: Path, begin: str, mea
     assert run_summary.samples_per_second == (None if begin else 1.0)
 
 
-def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str:
-    """Return the text of a trainer_state.json with these steps and losses, after 190 s."""
+def state(*losses: tuple[int, float], train_loss: float, steps: int) -> str:
+    """Return the text of a trainer_state.json with these losses, after some of 95 steps."""
     history: list[dict[str, Any]] = [
         {"epoch": 0.5, "loss": loss, "step": step} for step, loss in losses
     ]
@@ -517,27 +517,60 @@ def state(*losses: tuple[int, float], train_loss: float, steps: int = 95) -> str
 
 
 @pytest.mark.parametrize(
-    ("losses", "train_loss", "mean"),
+    ("losses", "steps", "train_loss", "mean"),
     [
-        ([(30, 4.0), (60, 3.0), (90, 2.0)], 3.0, 2.0),
-        ([(10, 4.0), (90, 2.5), (95, 2.0)], 2.63, 2.0),
-        ([(30, 4.0), (60, 3.0), (90, 2.0)], 1.5, None),  # only the last 45 steps
-        ([(30, 4.0), (60, 3.0)], 3.5, None),  # stopped early
-        ([(60, 3.0)], 3.0, 2.0),
-        ([(30, 4.0), (60, math.nan), (90, 2.0)], 3.0, None),
-        ([], 3.0, 2.0),
-        ([(30, 0.0002), (90, 0.0002)], 0.000216, 2.0),  # rounded losses
+        ([(30, 4.0), (60, 3.0), (90, 2.0)], 95, 3.0, 2.0),
+        ([(10, 4.0), (90, 2.5), (95, 2.0)], 95, 2.63, 2.0),
+        ([(30, 9.0), (60, 3.0)], 80, 5.2, 2.375),  # the last 20 steps are not reported
+        ([(30, 4.0), (60, 3.0), (90, 2.0)], 95, 1.5, None),  # only the last 45 steps
+        ([(30, 4.0), (60, 3.0)], 95, 3.5, None),  # reports of the last steps are missing
+        ([(19, 4.0), (38, 3.0)], 38, 3.5, 5.0),
+        ([(19, 4.0), (38, 3.0)], 38, 1.5, None),
+        ([(60, 3.0)], 95, 3.0, 2.0),
+        ([(30, 4.0), (60, math.nan), (90, 2.0)], 95, 3.0, None),
+        ([], 95, 3.0, 2.0),
+        ([], 38, 3.0, 5.0),
+        ([(30, 0.0002), (90, 0.0002)], 95, 0.000216, 2.0),  # rounded losses
     ],
-    ids=["whole", "uneven", "resumed", "early end", "one", "nan", "no report", "rounded"],
+    ids=[
+        "whole",
+        "uneven",
+        "unreported end",
+        "resumed",
+        "incomplete",
+        "stopped early",
+        "resumed, stopped early",
+        "one",
+        "nan",
+        "no report",
+        "no report, stopped early",
+        "rounded",
+    ],
 )
 def test_a_trainer_s_state_gives_the_mean_step_time(
-    log: Path, losses: list[tuple[int, float]], train_loss: float, mean: float | None
+    log: Path, losses: list[tuple[int, float]], steps: int, train_loss: float, mean: float | None
 ) -> None:
-    """The runtime is divided by all steps, if the mean loss shows that it includes all of them."""
-    run_summary = summary(log, state(*losses, train_loss=train_loss))
+    """The runtime is divided by all steps, if the mean loss shows that it includes all of them.
+
+    The result contains the number of the last step, which is lower than the planned number if the
+    training stopped early.
+    """
+    run_summary = summary(log, state(*losses, train_loss=train_loss, steps=steps))
     assert run_summary.step_seconds.mean == mean
-    assert run_summary.samples_per_second == (4.0 if mean else None)
+    assert run_summary.samples_per_second == (4.0 if mean and steps == 95 else None)
+    assert run_summary.last_iteration == steps
     assert run_summary.result.train_seconds == 190.0
+
+
+def test_seconds_of_a_trainer_s_launches_are_not_subtracted(log: Path) -> None:
+    """Each launch counts its seconds from its own start."""
+    text = "".join(
+        state((steps, 4.0), train_loss=1.0, steps=steps).replace("190.0", seconds)
+        for steps, seconds in ((40, "100.0"), (95, "190.0"))
+    )
+    run_summary = summary(log, text)
+    assert run_summary.result.train_seconds == 190.0
+    assert run_summary.step_seconds.mean is None
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:

@@ -70,8 +70,11 @@ def _number(name: str, value: object) -> float | None:
     return json_float(value) if name in NOT_FINITE_FIELDS else finite_json(value)
 
 
-def trainer_result(values: Json, offset: int) -> RunTotals | None:
-    """Return the result of a training by Hugging Face's Trainer; None for any other object."""
+def trainer_result(values: Json, step: int | None, offset: int) -> RunTotals | None:
+    """Return the result of a training by Hugging Face's Trainer; None for any other object.
+
+    step: the step of the object, i.e. the last one of the training; None if unknown.
+    """
     seconds = finite_json(values.get("train_runtime"))
     if seconds is None or "train_steps_per_second" not in values or "loss" in values:
         return None
@@ -79,6 +82,7 @@ def trainer_result(values: Json, offset: int) -> RunTotals | None:
         train_seconds=seconds,
         samples_per_second=finite_json(values.get("train_samples_per_second")),
         steps_per_second=finite_json(values["train_steps_per_second"]),
+        last_iteration=step,
         mean_loss=json_float(values.get("train_loss")),
         offset=offset,
     )
@@ -128,7 +132,7 @@ class JsonLines:
         # A report of a validation has none of these keys.
         if not self.only and not any(key.strip('"') in metrics for key in self.keys):
             return
-        if self.integrations and (result := trainer_result(metrics, offset)) is not None:
+        if self.integrations and (result := trainer_result(metrics, iteration, offset)):
             yield result  # the object also contains the last step
         fields: dict[str, Any] = {}
         for key, (name, divisor) in self.fields.items():
