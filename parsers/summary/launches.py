@@ -12,13 +12,20 @@ from typing import Any
 from parsers.records import RunTotals, Step
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import StepBlock
-from parsers.steps.seconds import StepSeconds, overflowed_updates, skipped_updates, step_seconds
+from parsers.steps.seconds import (
+    StepSeconds,
+    is_sound,
+    overflowed_updates,
+    skipped_updates,
+    step_seconds,
+)
 from parsers.summary.warmup import Warmup
 
 # Whole seconds are wrong by up to 1 s, i.e. by 5 % of this time.
 _LEAST_SECONDS = 20.0
-# The mean may lack the last reports. The Trainer prints losses with four decimals.
+# The Trainer prints losses with four decimals.
 _SAME_LOSS, _LOSS_ROUNDING = 0.02, 0.5e-4
+_SAME_TOKENS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,16 +360,46 @@ def _of_whole_intervals(steps: StepBlock) -> list[float | None]:
 
     torchtitan divides the time since its previous report by its log interval. It reports iteration
     1 and the multiples of the interval, so the first two reports of a launch may cover fewer
-    iterations. The first report may also include the set-up.
+    iterations. The first report may also include the set-up. A validation starts the clock again,
+    so the report after it may cover fewer iterations, too. Its tokens show that.
     """
     iterations = steps.columns["iteration"]
     gaps = [(after, after - before) for before, after in pairwise(iterations)]
     later = gaps[1:] if gaps and iterations[0] == 1 else gaps
     interval = max(multimode(gap for at, gap in later if at % gap == 0), default=None)
     whole = [False, *(gap == interval and at % gap == 0 for at, gap in gaps)]
-    times = zip(steps.columns["seconds_per_interval"], whole, strict=True)
+    times = steps.columns["seconds_per_interval"]
+    partial = _partial(steps, whole, interval) if interval else whole
     return [
-        step_seconds(time or None, None, None) if is_whole else None for time, is_whole in times
+        step_seconds(time or None, None, None) if is_whole and not is_partial else None
+        for time, is_whole, is_partial in zip(times, whole, partial, strict=True)
+    ]
+
+
+def _partial(steps: StepBlock, whole: Sequence[bool], interval: int) -> list[bool]:
+    """Return for each report whether its tokens are those of a part of the log interval.
+
+    They are if they are a multiple of the tokens of one iteration, and fewer than those of a whole
+    interval. The tokens of an iteration may differ, e.g. in fine-tuning. Then they are rarely such
+    a multiple.
+
+    whole: for each report, whether the previous report is one log interval before it.
+    """
+    rates = steps.column("tokens_per_second_per_gpu")
+    tokens = [
+        (time or 0.0) * (rate or 0.0)  # per GPU, divided by the log interval
+        for time, rate in zip(steps.columns["seconds_per_interval"], rates, strict=True)
+    ]
+    most = max(compress(tokens, whole), default=0.0)
+    # The first report covers iteration 1 only. Some programs divide its time by 1.
+    if steps.columns["iteration"][0] == 1 and not isclose(tokens[0], most, rel_tol=_SAME_TOKENS):
+        most = max(most, tokens[0] * interval)
+    if not is_sound(most) or most <= 0:
+        return [False] * len(tokens)
+    covered = (count / most * interval for count in tokens)
+    return [
+        0.5 < count < interval - 0.5 and abs(count - round(count)) < _SAME_TOKENS
+        for count in covered
     ]
 
 

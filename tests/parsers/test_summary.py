@@ -469,11 +469,53 @@ def test_torchtitan_s_metrics_contain_the_time_since_the_previous_report(
 ) -> None:
     """A report has a step time if it covers a whole log interval."""
     lines = (
-        {"step": step, "throughput(tps)": 100.0, "time_metrics/end_to_end(s)": float(at)}
+        {"step": step, "throughput(tps)": 100 / (at or 1), "time_metrics/end_to_end(s)": float(at)}
         for at, step in enumerate(steps)
     )
     run_summary = summary(log, "".join(f"{json.dumps(line)}\n" for line in lines))
     assert [report.step_seconds for report in run_summary.reported] == seconds
+
+
+@pytest.mark.parametrize(
+    ("validations", "begin", "unknown"),
+    [
+        (100, 0, (1, 10)),
+        (20, 0, (1, 10)),
+        (25, 0, (1, 10, 30, 80)),
+        (25, 15, (20, 30, 80)),
+        (12, 0, (1, 10, 20, 30, 40, 50, 80, 90, 100)),
+        (5, 0, (1, *range(10, 101, 10))),
+    ],
+)
+def test_validations_of_torchtitan_shorten_the_time_of_the_next_report(
+    log: Path, validations: int, begin: int, unknown: tuple[int, ...]
+) -> None:
+    """A validation starts the clock again, so the next report may cover a part of its interval."""
+    lines, done = [], 0
+    for step in range(begin + 1, 101):
+        done += 1
+        if step == 1 or step % 10 == 0:
+            seconds = done * (2 + step / 1000)
+            times = {"time_metrics/end_to_end(s)": seconds / 10}
+            lines.append({"step": step, "throughput(tps)": done * 8192 / seconds} | times)
+            done = 0
+        if step % validations == 0:
+            done = 0
+    run_summary = summary(log, "".join(f"{json.dumps(line)}\n" for line in lines))
+    assert {report.step.iteration: report.step_seconds for report in run_summary.reported} == {
+        step: None if step in unknown else pytest.approx(2 + step / 1000)
+        for step in (line["step"] for line in lines)
+    }
+
+
+def test_tokens_of_torchtitan_s_iterations_may_differ(log: Path) -> None:
+    """If each iteration has other tokens, they show nothing about the time of a report."""
+    lines = (
+        {"step": 10 * at, "throughput(tps)": 100.0 + 7 * at, "time_metrics/end_to_end(s)": 2.5}
+        for at in range(1, 9)
+    )
+    run_summary = summary(log, "".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [report.step_seconds for report in run_summary.reported] == [None, *[2.5] * 7]
 
 
 GRPO = (
