@@ -93,7 +93,8 @@ def _no_step_time(summary: RunSummary, given: Given) -> str | None:
             "no step time, because the reports contain samples/s but no batch size; add "
             "`--global-batch-size N`"
         )
-    if summary.tokens_per_second_per_gpu and not EQUAL_BATCHES.isdisjoint(summary.formats):
+    has_rates = summary.tokens_per_second_per_gpu and not EQUAL_BATCHES.isdisjoint(summary.formats)
+    if has_rates and summary.step_times_from is None:  # else reports of the warm-up have times
         values = {
             "--global-batch-size": summary.global_batch_size or given.global_batch_size,
             "--seq-length": summary.config.get("seq_length") or given.sizes.get("seq_length"),

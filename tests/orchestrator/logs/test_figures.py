@@ -657,6 +657,16 @@ def test_torchtitan_s_metrics_give_step_times_without_options(folder: Path) -> N
     assert figures("metrics.jsonl", *options)["step_seconds"]["mean"] == 2.5
 
 
+def test_options_are_not_asked_for_if_the_warmup_has_the_step_times(folder: Path) -> None:
+    """If a report of the warm-up has a measured time, options do not give the others a time."""
+    line = '{{"step": {}, "throughput(tps)": 500.0, "time_metrics/end_to_end(s)": 2.5}}\n'
+    Path("metrics.jsonl").write_text("".join(map(line.format, (1, 10, 20, 50))))
+    reason = "no step time, because no report after the warm-up contains one\n"
+    options = ("--global-batch-size", "8", "--seq-length", "128", "--world-size", "2")
+    for given in (), options:
+        assert reason in parse("metrics.jsonl", "--warmup", "20", *given).stderr
+
+
 def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
     """`--unparsed` prints the lines that were not parsed, with file name and line number.
 
