@@ -26,6 +26,8 @@ _LEAST_SECONDS = 20.0
 # The Trainer prints losses with four decimals.
 _SAME_LOSS, _LOSS_ROUNDING = 0.02, 0.5e-4
 _SAME_TOKENS = 0.01
+# The last batch of an epoch may have fewer samples.
+_PARTIAL_BATCHES = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +210,19 @@ class RunReports:
         """Return the statistics of the step times that the run's numbers use.
 
         If no report has a step time, all statistics except the mean are absent. The mean is then
-        that of the whole run, warm-up included, from `totals`: the seconds divided by the
-        iterations, or `batch` divided by the samples per second. If a program prints results while
+        that of the whole run, warm-up included, from `totals`: `batch` divided by the samples per
+        second, i.e. the time of a whole batch, or the seconds divided by the iterations. If both
+        are known and differ by more than 10 %, it is the latter. If a program prints results while
         it trains, these seconds and iterations may be those from the first result to the last one.
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
         whole = [total for total in totals if total.phase is None and not total.per_gpu]
         rate = next(filter(None, (total.samples_per_second for total in whole)), None)
-        return StepSeconds(mean=_mean_between(whole) or step_seconds(None, batch, rate))
+        mean, of_batch = _mean_between(whole), step_seconds(None, batch, rate)
+        if mean and of_batch and not isclose(mean, of_batch, rel_tol=_PARTIAL_BATCHES):
+            of_batch = None  # e.g. samples are prompts
+        return StepSeconds(mean=of_batch or mean)
 
 
 def run_reports(

@@ -524,6 +524,17 @@ GRPO = (
 )
 
 
+def test_partial_batches_do_not_shorten_the_time_of_a_whole_batch(log: Path) -> None:
+    """With 1,000 samples in 16 steps of 64, the last of which is partial, a whole batch counts."""
+    setup = "  Total train batch size (w. parallel) = 64\n  Total optimization steps = 16\n"
+    result = (
+        "{'train_runtime': 1000.0, 'train_samples_per_second': 1.0, "
+        "'train_steps_per_second': 0.016, 'train_loss': 0.5, 'epoch': 1.0}\n"
+    )
+    run_summary = summary(log, f"***** Running training *****\n{setup}{result}")
+    assert run_summary.step_seconds.mean == 64.0
+
+
 @pytest.mark.parametrize(
     ("begin", "mean"), [("", 1.0), ("  Continuing training from global step 200\n", 1.25)]
 )
