@@ -88,7 +88,7 @@ def mutated(random: Random) -> bytes:
     return random.randbytes(random.choice((0, 0, 9))) + log[: random.randint(0, 4 * len(log) + 1)]
 
 
-DURATION = re.compile(r"(?:(\d{1,30}) days?, )?(\d\d?):(\d\d):(\d\d)\.(\d\d)")
+DURATION = re.compile(r"(?:(\d{1,30}) days?, )?(\d\d?):(\d\d):(\d\d)(?:\.(\d\d))?")
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 IN_TWO_UNITS = re.compile(r"(?=(\d{1,5})([dhm])(?: (\d{1,2})([hms]))?)")
 # Thirty digits are more than a float has.
@@ -107,7 +107,7 @@ def values_in(text: str) -> set[float]:
     }
     values = {float(number) for number in numbers}
     for days, *clock in DURATION.findall(text):
-        hours, minutes, seconds, hundredths = map(int, clock)
+        hours, minutes, seconds, hundredths = (int(part or 0) for part in clock)
         minutes += 60 * (hours + 24 * int(days or 0))
         values.add(60 * minutes + seconds + hundredths / 100)
     for many, long, few, short in IN_TWO_UNITS.findall(text):
