@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import combinations
+from itertools import accumulate, combinations
 from random import Random
 
 import printed_declared
@@ -20,7 +20,7 @@ import pytest
 from printed import PRINTERS
 
 from parsers.formats.table import ALL_FORMATS
-from parsers.records import Record, RunTotals, Setting, Timers
+from parsers.records import Record, RunTotals, Setting, Step, Timers
 from parsers.runs.reading import read
 from parsers.scan.reader import decode
 from parsers.summary.run import summarise
@@ -90,7 +90,8 @@ def mutated(random: Random) -> bytes:
 
 DURATION = re.compile(r"(?:(\d{1,30}) days?, )?(\d\d?):(\d\d):(\d\d)(?:\.(\d\d))?")
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-IN_TWO_UNITS = re.compile(r"(?=(\d{1,5})([dhm])(?: (\d{1,2})([hms]))?)")
+# 1d 2h 3m 4s
+IN_UNITS = re.compile(r"(?=(\d{1,5}[dhm](?: \d{1,2}[hms]){0,3}))")
 # Thirty digits are more than a float has.
 NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3})?))")
 
@@ -110,9 +111,9 @@ def values_in(text: str) -> set[float]:
         hours, minutes, seconds, hundredths = (int(part or 0) for part in clock)
         minutes += 60 * (hours + 24 * int(days or 0))
         values.add(60 * minutes + seconds + hundredths / 100)
-    for many, long, few, short in IN_TWO_UNITS.findall(text):
-        values.add(int(many) * UNITS[long])
-        values.add(int(many) * UNITS[long] + int(few or 0) * UNITS[short or "s"])
+    for duration in IN_UNITS.findall(text):
+        parts = [int(part[:-1]) * UNITS[part[-1]] for part in duration.split()]
+        values.update(map(float, accumulate(parts)))
     return {value for value in values if math.isfinite(value)}
 
 
@@ -173,6 +174,12 @@ class Text:
         mean = 1000 * record.train_seconds / record.iterations
         return any(abs(value - mean) <= 0.0051 for value in self.values)
 
+    def has_interval_of(self, record: Record) -> bool:
+        """Return whether the text contains the seconds of the steps between two reports."""
+        if not isinstance(record, Step) or not record.step_seconds or not record.log_interval:
+            return False
+        return self.holds(record.step_seconds * record.log_interval)
+
 
 MESH = re.compile(r"device mesh with .*")
 
@@ -214,6 +221,7 @@ def check(log: bytes) -> None:
         for name, number in numbers_of(record):
             is_counted = name == "iteration" and not COUNTED.isdisjoint(run.formats)
             is_quotient = name == "iterations" and text.has_mean_of(record)
+            is_quotient |= name == "step_seconds" and text.has_interval_of(record)
             assert text.holds(number) or is_counted or is_quotient, (name, number)
 
 
