@@ -3,20 +3,21 @@
 A claim is one of these numbers, printed by the training program. teralog computes the same quantity
 from other values in the same step reports or from the configuration, and compares. The compared
 numbers are medians over the reports of a launch after the warm-up. If a run has several launches,
-the claim with the largest error counts. Rates of a whole launch are compared with its steps and its
-seconds. Programs count FLOPs by different conventions. TFLOPs are compared with those of the
-program that printed the log. If these are not known, TFLOPs are contradicted only if they are above
-or below the results of all known conventions.
+the claim with the largest error counts.
+
+Programs count FLOPs by different conventions. TFLOPs are compared with those of the program that
+printed the log. If these are not known, TFLOPs are contradicted only if they are above or below the
+results of all known conventions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import chain
 from statistics import median
 from typing import Any
 
 from orchestrator.common.text import counted
 from orchestrator.hardware.gpus import GPUS, peak_tflops
+from orchestrator.logs.claim import TOLERANCE, Claim, claim_of, rounded
 from orchestrator.logs.figures import (
     NOTHING_GIVEN,
     Given,
@@ -27,11 +28,10 @@ from orchestrator.logs.figures import (
     stated_config,
     stated_precision,
 )
+from orchestrator.logs.result_claims import result_claims
 from parsers.fields import finite, whole
-from parsers.summary.run import LaunchTotal, RunSummary
+from parsers.summary.run import RunSummary
 
-# Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
-_TOLERANCE = 0.02
 # Programs print at least this many decimals, of an MFU in percent two. If the log has more of them,
 # the error of rounding is smaller.
 _ROUNDING = {
@@ -45,8 +45,6 @@ _ROUNDING = {
 # Megatron-Bridge prints seconds with two decimals.
 _COARSE_SECONDS = 0.005
 _TERA = 1e12
-# From here on, a number is printed without decimals.
-_LARGE = 1000
 # Rates whose work per iteration is the same if every iteration has the same batch.
 _PER_SECOND = (
     "reported_tflops_per_gpu",
@@ -62,60 +60,7 @@ _ROUNDED_PEAK = 0.1
 # Programs whose iterations have batches of different numbers of tokens, e.g. generated texts.
 _CHANGING_WORK = frozenset({"verl", "verl metrics", "prime-rl", "XTuner", "MMEngine"})
 
-# Hugging Face's Trainer prints its rates with three decimals.
-_TOTALS_ROUNDING = 0.0005
-
 Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A number that a log claims, and the same quantity computed from the log's other values.
-
-    quantity: `samples_per_second`, `steps_per_second`, `tokens_per_second`,
-        `tokens_per_second_per_gpu`, `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1.
-    stated: the number in the log.
-    computed: the same quantity, computed by teralog.
-    formula: how `computed` was computed, with numbers.
-    contradicted: whether the two numbers differ by more than rounding can explain.
-    note: a likely reason for the difference; None if unknown.
-    """
-
-    quantity: str
-    stated: float
-    computed: float
-    formula: str
-    contradicted: bool
-    note: str | None = None
-
-    def record(self) -> dict[str, Any]:
-        """Return the claim as a JSON object."""
-        return asdict(self)
-
-    def sentence(self) -> str:
-        """Return a sentence for users, with the number in the log and the computed number."""
-        unit = _UNITS[self.quantity]
-        factor = 100 if self.quantity == "mfu" else 1
-        stated, computed = (
-            f"{_rounded(value * factor)}{unit}" for value in (self.stated, self.computed)
-        )
-        note = f"; {self.note}" if self.note else ""
-        return f"the log states {stated}, but {self.formula} is {computed}{note}"
-
-
-_UNITS = {
-    "samples_per_second": " samples/s",
-    "steps_per_second": " steps/s",
-    "tokens_per_second": " tokens/s",
-    "tokens_per_second_per_gpu": " tokens/s/GPU",
-    "tflops_per_gpu": " TFLOP/s per GPU",
-    "mfu": " % MFU",
-}
-
-
-def _rounded(value: float) -> str:
-    """Return a number with four significant digits, or a large number without decimals."""
-    return f"{value:,.0f}" if value >= _LARGE else f"{value:.4g}"
 
 
 def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
@@ -129,7 +74,7 @@ def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ..
     launches = _rows(summary)
     checked: dict[str, Claim] = {}
     of_launches = chain.from_iterable(_checks(rows, summary, given) for rows in launches)
-    for claim in filter(None, chain(of_launches, _totals(summary))):
+    for claim in filter(None, chain(of_launches, result_claims(summary))):
         checked[claim.quantity] = max(checked.get(claim.quantity, claim), claim, key=_error)
     if not _CHANGING_WORK.isdisjoint(summary.formats):
         return tuple(checked.values())
@@ -173,58 +118,6 @@ def _checks(rows: Sequence[Row], summary: RunSummary, given: Given) -> Iterator[
         yield _share(rows, gpus)
     yield _tflops(rows, summary, given)
     yield _mfu(rows, summary, config, given)
-
-
-def _totals(summary: RunSummary) -> Iterator[Claim]:
-    """Yield the rates of whole launches, compared with the work of a launch and its seconds.
-
-    Only Hugging Face's Trainer prints such a rate together with the seconds. It divides all steps
-    of the training by the seconds of this launch, even if the launch continued from a checkpoint.
-    """
-    for launch in summary.launch_totals:
-        totals, seconds = launch.totals, launch.totals.train_seconds
-        if not totals.steps_per_second or not totals.iterations or not seconds:
-            continue
-        done = totals.iterations
-        steps = done + (launch.resumed_from or 0)
-        note = f"the program counts all {steps} steps, also those before its checkpoint"
-        resumed = note if launch.resumed_from else None
-        yield _claim(
-            "steps_per_second",
-            totals.steps_per_second,
-            done / seconds,
-            f"{done} steps in {seconds:.4g} s",
-            rounding=_TOTALS_ROUNDING,
-            note=resumed,
-        )
-        batch, unsure = whole(launch.settings.get("global_batch_size")), _unsure(launch, steps)
-        if totals.samples_per_second and batch and unsure is not None:
-            yield _claim(
-                "samples_per_second",
-                totals.samples_per_second,
-                done * batch / seconds,
-                f"{done} steps with a batch of {batch} in {seconds:.4g} s",
-                rounding=_TOTALS_ROUNDING,
-                note=resumed,
-                relative=_TOLERANCE + unsure / done,
-            )
-
-
-def _unsure(launch: LaunchTotal, steps: int) -> float | None:
-    """Return by how many batches the samples of a training may differ from those of its steps.
-
-    The last batch of an epoch may be smaller, or left out. Returns None if the number of epochs is
-    not known, or if a sample is not a sequence: with several answers per prompt, only the prompts
-    are samples.
-    """
-    names = ("global_batch_size", "num_examples", "num_epochs")
-    batch, examples, epochs = (finite(launch.settings.get(name)) for name in names)
-    if not batch or not examples or not epochs:
-        return None
-    if epochs > steps:  # a data set without a length: the Trainer prints a very large number
-        return 0.0
-    batches = epochs + 1
-    return batches if (steps - batches) * batch <= examples * epochs else None
 
 
 def _rows(summary: RunSummary) -> list[list[Row]]:
@@ -273,7 +166,7 @@ def _rate(
     )
     seconds = median(row["step_seconds"] for row in rows_with_sizes)
     size = f"{sizes[0]}" if len({*sizes}) == 1 else "changing size"
-    return _claim(
+    return claim_of(
         name,
         median(row[name] for row in rows_with_sizes),
         computed,
@@ -300,7 +193,7 @@ def _same_work(rows: Sequence[Row], name: str) -> Claim | None:
     work = median(row[name] * row["step_seconds"] for row in stating_rows)
     rounding = _rounding(name, stating_rows)
     checked = [
-        _claim(
+        claim_of(
             name,
             row[name],
             work / row["step_seconds"],
@@ -329,11 +222,11 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
     if not stating_rows:
         return None
     all_gpus = median(row["tokens_per_second"] for row in stating_rows)
-    return _claim(
+    return claim_of(
         "tokens_per_second_per_gpu",
         median(row["tokens_per_second_per_gpu"] for row in stating_rows),
         median(row["tokens_per_second"] / gpus for row in stating_rows),
-        f"{_rounded(all_gpus)} tokens/s divided by {counted(gpus, 'GPU')}",
+        f"{rounded(all_gpus)} tokens/s divided by {counted(gpus, 'GPU')}",
         rounding=_rounding("tokens_per_second_per_gpu", stating_rows),
         relative=0.5 / all_gpus,
     )
@@ -351,8 +244,8 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
     """
     stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
-    own = own_conventions(stated_config(summary))
-    flops = counted_flops(summary, given, own)
+    own = {convention.title for convention in own_conventions(stated_config(summary))}
+    flops = counted_flops(summary, given)
     batch, gpus = figures.global_batch_size, figures.gpus
     if not stating_rows or not flops or not batch or not gpus:
         return None
@@ -360,19 +253,19 @@ def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | N
     speed = median(
         (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in stating_rows
     )
-    by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
+    every = {title: count * speed / gpus / _TERA for title, count in flops.items()}
+    by_title = {title: tflops for title, tflops in every.items() if not own or title in own}
+    if not by_title:
+        return None
     title, computed = _nearest(by_title, stated)
     least, most = min(by_title.values()), max(by_title.values())
     # A count between those of the known conventions is taken as the program's own convention.
     between = least <= stated <= most
-    if between and abs(stated - computed) > _TOLERANCE * computed:
+    if between and abs(stated - computed) > TOLERANCE * computed:
         return None
-    every = counted_flops(summary, given)
-    foreign, nearest = _nearest(
-        {other: count * speed / gpus / _TERA for other, count in every.items()}, stated
-    )
-    agrees = foreign not in flops and abs(stated - nearest) <= _TOLERANCE * nearest
-    return _claim(
+    foreign, nearest = _nearest(every, stated)
+    agrees = foreign not in by_title and abs(stated - nearest) <= TOLERANCE * nearest
+    return claim_of(
         "reported_tflops_per_gpu",
         stated,
         computed,
@@ -413,7 +306,7 @@ def _mfu(
     peak_in_words = f"{peak:.4g} TFLOP/s (the dense {precision} peak of {device})"
     if own_peak is None:
         peak_in_words = f"{peak:.4g} TFLOP/s (the peak in the log)"
-    right_peak = used is not None and abs(used - peak) <= _TOLERANCE * peak
+    right_peak = used is not None and abs(used - peak) <= TOLERANCE * peak
     explained = True
     relative = 0.0
     if speed := _speed(stating_rows, summary.world_size or given.world_size, config):
@@ -428,7 +321,7 @@ def _mfu(
         formula = f"the log's speed divided by {peak_in_words}"
     else:
         return None
-    return _claim(
+    return claim_of(
         "reported_mfu",
         stated,
         computed,
@@ -460,7 +353,7 @@ def _speed(
     if not flops or not gpus or not rates:
         return None
     rate = median(rates)
-    words = f"{flops:.4g} FLOPs per token · {_rounded(rate)} tokens/s on {counted(gpus, 'GPU')}"
+    words = f"{flops:.4g} FLOPs per token · {rounded(rate)} tokens/s on {counted(gpus, 'GPU')}"
     return flops * rate / gpus / _TERA, words, 0.0
 
 
@@ -486,31 +379,3 @@ def _rounding(name: str, rows: Sequence[Row]) -> float:
     """Return by how much a number in the log may be rounded: half of its last printed digit."""
     decimals = max(len(f"{row[name]:.12g}".partition(".")[2]) for row in rows)
     return min(_ROUNDING[name], 0.5 / 10.0**decimals)
-
-
-def _claim(
-    name: str,
-    stated: float,
-    computed: float,
-    formula: str,
-    *,
-    rounding: float,
-    note: str | None = None,
-    relative: float = 0.0,
-) -> Claim:
-    """Return a claim; it is contradicted if its numbers differ by more than rounding can explain.
-
-    name: the name of the number in step reports, e.g. `reported_mfu`. rounding: the absolute error
-    of `stated`. relative: the relative error of `computed`. Both errors come from the rounding of
-    values in the log.
-    """
-    allowed = rounding + (max(_TOLERANCE, relative)) * computed
-    contradicted = abs(stated - computed) > allowed
-    return Claim(
-        quantity=name.removeprefix("reported_"),
-        stated=stated,
-        computed=computed,
-        formula=formula,
-        contradicted=contradicted,
-        note=note if contradicted else None,
-    )

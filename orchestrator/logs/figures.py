@@ -202,7 +202,7 @@ def parameters_of_model(given: Given) -> int | None:
 
 
 def own_conventions(config: Mapping[str, str]) -> Sequence[Convention]:
-    """Return the conventions of the program that printed a log; all if these are not known.
+    """Return the conventions of the program that printed a log; empty if these are not known.
 
     config: the configuration in the log.
     """
@@ -211,15 +211,11 @@ def own_conventions(config: Mapping[str, str]) -> Sequence[Convention]:
         config.get(name, "") not in _OFF for name in _COUNTED_BY_VERSION
     )
     if config.get("log_throughput") != "True" or differs:
-        return FORMULA_CONVENTIONS
+        return []
     return [CONVENTIONS[name] for name in _OF_MEGATRON_CORE]
 
 
-def counted_flops(
-    summary: RunSummary,
-    given: Given = NOTHING_GIVEN,
-    conventions: Sequence[Convention] = FORMULA_CONVENTIONS,
-) -> Mapping[str, float]:
+def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by each convention; the keys are the conventions' titles.
 
     Some conventions count the second forward pass of recomputed layers. If the layers are
@@ -240,7 +236,7 @@ def counted_flops(
             global_batch_size=figures.global_batch_size,
             recomputed=recomputed,
         )
-        for convention in conventions:
+        for convention in FORMULA_CONVENTIONS:
             if convention.name == "hardware" and not recomputed:
                 continue  # the FLOPs of the convention `model`
             if convention.name == "bigscience" and shape.described and shape.described.experts:

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from orchestrator.logs.claims import Claim, claims
+from orchestrator.logs.claim import Claim
+from orchestrator.logs.claims import claims
 from orchestrator.logs.figures import NOTHING_GIVEN, Given
 from parsers.runs.reading import read
 from parsers.summary.run import summarise
