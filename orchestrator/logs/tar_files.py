@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
-from orchestrator.common.text import counted
+from orchestrator.common.text import named
 from parsers.runs.reading import in_bytes_of_file
 from parsers.scan.sources import LogSlice, Read, open_source
 
@@ -20,7 +20,6 @@ _TAR = re.compile(r"\.(?:tar(?:\.(?:gz|zst|xz|bz2))?|tgz|tzst|txz|tbz2?)$", re.I
 _COPIED_BYTES = 2**20
 _DAMAGED = (tarfile.TarError, ValueError, OverflowError)
 _NOT_WHOLE = "is cut off, damaged, or not a tar archive"
-_NAMED = 3
 
 
 def is_tar(path: PurePath) -> bool:
@@ -171,10 +170,8 @@ def _notes(not_read: Sequence[str]) -> list[str]:
     """Return a problem of an archive with files that are not read; their names are `not_read`."""
     if not not_read:
         return []
-    names = ", ".join(not_read[:_NAMED])
-    more = len(not_read) - _NAMED
-    others = f" and {counted(more, 'other file')}" if more > 0 else ""
-    return [f"teralog does not read {names}{others} in it; unpack it, and give the folder"]
+    names = named(not_read, "more file")
+    return [f"teralog does not read {names} in it; unpack it, and give the folder"]
 
 
 def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:

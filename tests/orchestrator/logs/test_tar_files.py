@@ -175,7 +175,7 @@ def test_files_of_an_archive_that_are_not_read_are_named(folder: Path, ending: s
     assert f"{path}:run.log" in result.stdout
     assert result.stderr.endswith(
         f"teralog: {path}: teralog does not read old/inner.tar (an archive), old/logs.ZIP (an "
-        "archive), old/a.log (a hard link) and 1 other file in it; unpack it, and give the folder\n"
+        "archive), old/a.log (a hard link) and 1 more file in it; unpack it, and give the folder\n"
     )
 
 
