@@ -33,8 +33,8 @@ class Step:
         skipped their update, and how many had a loss of nan or inf (Megatron).
     tokens_per_second_per_gpu: like tokens_per_second, but per rank.
     train_seconds: seconds since the training began.
-    seconds_per_interval: seconds since the previous report, divided by the log interval, even if
-        the report covers fewer iterations (torchtitan).
+    nominal_step_seconds: seconds since the previous report, divided by the log interval, even if
+        the report covers fewer iterations. Then it is not the time of a step (torchtitan).
     reported_tflops_per_gpu, reported_mfu: claims of the program; the MFU is a fraction of 1.
     memory_allocated_gib, max_memory_allocated_gib: memory allocated on the reporting
         rank, now and at its peak.
@@ -73,7 +73,7 @@ class Step:
     nan_iterations: int | None = None
     tokens_per_second_per_gpu: float | None = None
     train_seconds: float | None = None
-    seconds_per_interval: float | None = None
+    nominal_step_seconds: float | None = None
     reported_tflops_per_gpu: float | None = None
     reported_mfu: float | None = None
     memory_allocated_gib: float | None = None

@@ -127,7 +127,7 @@ def steps(
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
     - skipped: how many updates were skipped so far; skipped_iterations, nan_iterations: how many
       iterations since the previous report skipped their update, or had a loss of nan or inf.
-    - tokens_per_second_per_gpu; train_seconds: since the training began; seconds_per_interval:
+    - tokens_per_second_per_gpu; train_seconds: since the training began; nominal_step_seconds:
       since the previous report, divided by the log interval.
     - reported_tflops_per_gpu, reported_mfu: what the program claims.
     - memory_allocated_gib, max_memory_allocated_gib: memory allocated on the

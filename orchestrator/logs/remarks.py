@@ -47,7 +47,7 @@ def time_remarks(summary: RunSummary, given: Given) -> Iterator[str]:
         )
     if summary.step_times_from in {"tokens_per_second", "tokens_per_second_per_gpu"}:
         yield "step times are computed: the tokens of a step divided by the tokens/s"
-    if summary.step_times_from == "seconds_per_interval":
+    if summary.step_times_from == "nominal_step_seconds":
         yield (
             "step times are computed from the time since the previous report; the first report, "
             "and reports that cover only a part of the log interval, have none"

@@ -25,8 +25,8 @@ is more precise than the whole seconds of `elapsed_time`. teralog uses the resul
 also prints this time, and both times agree. They do not agree if the launch of LLaMA-Factory
 continued from a checkpoint. After a checkpoint, ms-swift divides by the steps of this launch, but
 prints the number of all steps. The printed time shows how many steps that were, if a step takes
-more than 3 seconds. A report with an `elapsed_time` and no speed, e.g.
-of LLaMA-Factory without `include_num_input_tokens_seen`, gives the whole seconds.
+more than 3 seconds. A report with an `elapsed_time` and no speed gives the whole seconds, e.g. one
+of LLaMA-Factory without `include_num_input_tokens_seen`.
 """
 
 import math
@@ -119,7 +119,7 @@ def _since_start(numbers: Mapping[str, float], step: int | None, printed: float)
     """Return the seconds since the start of the launch; None if they cannot be computed.
 
     numbers: the numbers of a report, by key. step: the step of the report; None if unknown.
-    printed: the seconds since the start, as a whole number.
+    printed: a whole number of seconds since the start.
     For ms-swift, the result is the number of steps since the start multiplied by the seconds
     per step, or the step divided by the steps per second. For LLaMA-Factory, it is the number
     of all tokens divided by the tokens per second. These rates are means since the start of

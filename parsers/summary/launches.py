@@ -3,10 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, compress, pairwise, repeat
+from itertools import chain, compress, pairwise
 from math import isclose
 from operator import or_
-from statistics import fmean, multimode
+from statistics import fmean
 from typing import Any
 
 from parsers.records import RunTotals, Step
@@ -14,18 +14,15 @@ from parsers.runs.run import LogRun
 from parsers.steps.blocks import StepBlock
 from parsers.steps.seconds import (
     StepSeconds,
-    is_sound,
     overflowed_updates,
     skipped_updates,
     step_seconds,
 )
+from parsers.summary.times import times_of_reports
 from parsers.summary.warmup import Warmup
 
-# Whole seconds are wrong by up to 1 s, i.e. by 5 % of this time.
-_LEAST_SECONDS = 20.0
 # The Trainer prints losses with four decimals.
 _SAME_LOSS, _LOSS_ROUNDING = 0.02, 0.5e-4
-_SAME_TOKENS = 0.01
 # The last batch of an epoch may have fewer samples.
 _PARTIAL_BATCHES = 0.1
 
@@ -35,15 +32,12 @@ class Configured:
     """Values that the caller knows from the configuration of a run; unknown values are None.
 
     seq_length, world_size: used if the log does not contain them.
-    tokens_per_gpu: the tokens of an iteration, divided by the number of GPUs. Leave it out if
-    iterations differ in their tokens.
     """
 
     train_iters: int | None = None
     global_batch_size: int | None = None
     seq_length: int | None = None
     world_size: int | None = None
-    tokens_per_gpu: float | None = None
 
 
 NOTHING_CONFIGURED = Configured()
@@ -226,12 +220,19 @@ class RunReports:
 
 
 def run_reports(
-    run: LogRun, warmup: Warmup, configured: Configured, *, keep_skipped: bool = False
+    run: LogRun,
+    warmup: Warmup,
+    configured: Configured,
+    *,
+    tokens_per_gpu: float | None = None,
+    keep_skipped: bool = False,
 ) -> RunReports:
     """Return the step reports of a run, and which of them its numbers use.
 
     Reports of the warm-up of each launch are not used, and neither are means over iterations that
     other reports cover. Reports that include a skipped update are used only with `keep_skipped`.
+    tokens_per_gpu: the tokens of each iteration, divided by the number of GPUs. Leave it out if
+    iterations differ in their tokens.
     """
     return RunReports(
         tuple(
@@ -241,6 +242,7 @@ def run_reports(
                 configured,
                 resumed_from=segment.resumed_from,
                 overflows=[step.offset for step in segment.skipped_steps],
+                tokens_per_gpu=tokens_per_gpu,
                 keep_skipped=keep_skipped,
             )
             for segment in run.segments
@@ -255,6 +257,7 @@ def launch_reports(
     *,
     resumed_from: int | None = None,
     overflows: Sequence[int] = (),
+    tokens_per_gpu: float | None = None,
     keep_skipped: bool = False,
 ) -> LaunchReports:
     """Return the step reports of a launch, and which of them the run's numbers use.
@@ -262,10 +265,11 @@ def launch_reports(
     resumed_from: the iteration of the checkpoint from which the launch continued, if known.
     overflows: the offsets of lines about skipped updates that contain no iteration. They are used
     if no report contains the number of skipped updates.
+    tokens_per_gpu: see `run_reports`.
     keep_skipped: whether the numbers use reports that include a skipped update.
     """
     iterations = steps.column("iteration")
-    seconds, times_from = _step_seconds(steps, configured)
+    seconds, times_from = times_of_reports(steps, configured.global_batch_size, tokens_per_gpu)
     so_far, since = steps.column("skipped"), steps.column("skipped_iterations")
     if overflows and not any(count is not None for count in (*so_far, *since)):
         skips = overflowed_updates(iterations, steps.column("offset"), overflows)
@@ -298,41 +302,6 @@ def _last_known(values: Iterable[int | None]) -> int | None:
     return next((value for value in reversed([*values]) if value is not None), None)
 
 
-def _step_seconds(
-    steps: StepBlock, configured: Configured
-) -> tuple[Sequence[float | None], str | None]:
-    """Return the time of each report, and the field of the reports that the times are from.
-
-    configured: the global batch size and the tokens, for reports that do not contain them.
-    """
-    times: Sequence[float | None]
-    if not steps.columns.keys().isdisjoint(("step_seconds", "samples_per_second")):
-        reported, per_second = steps.column("step_seconds"), steps.column("samples_per_second")
-        sizes = (size or configured.global_batch_size for size in steps.column("global_batch_size"))
-        times = [*map(step_seconds, reported, sizes, per_second)]
-        if _any_known(times):
-            return times, "step_seconds" if _any_known(reported) else "samples_per_second"
-    if "tokens_per_second" in steps.columns:
-        per_second = steps.column("tokens_per_second")
-        times = [*map(step_seconds, repeat(None), steps.column("tokens"), per_second)]
-        if _any_known(times):
-            return times, "tokens_per_second"
-    if "seconds_per_interval" in steps.columns:
-        times = _of_whole_intervals(steps)
-        if _any_known(times):
-            return times, "seconds_per_interval"
-    if configured.tokens_per_gpu and "tokens_per_second_per_gpu" in steps.columns:
-        per_second = steps.column("tokens_per_second_per_gpu")
-        times = [step_seconds(None, configured.tokens_per_gpu, rate) for rate in per_second]
-        if _any_known(times):
-            return times, "tokens_per_second_per_gpu"
-    if "train_seconds" in steps.columns:
-        times = _between(steps.columns["iteration"], steps.columns["train_seconds"])
-        if _any_known(times):
-            return times, "train_seconds"
-    return [None] * len(steps), None
-
-
 def _mean_between(totals: Iterable[RunTotals]) -> float | None:
     """Return the mean seconds per iteration, from the start or the first result to the last one.
 
@@ -355,80 +324,3 @@ def _mean_between(totals: Iterable[RunTotals]) -> float | None:
             break
         begin, begin_seconds = (0, 0.0) if iterations == at else (at, seconds)
     return None if begin == end else (end_seconds - begin_seconds) / (end - begin)
-
-
-def _any_known(values: Iterable[float | None]) -> bool:
-    return any(value is not None for value in values)
-
-
-def _of_whole_intervals(steps: StepBlock) -> list[float | None]:
-    """Return the time of each report that covers a whole log interval.
-
-    torchtitan divides the time since its previous report by its log interval. It reports iteration
-    1 and the multiples of the interval, so the first two reports of a launch may cover fewer
-    iterations. The first report may also include the set-up. A validation starts the clock again,
-    so the report after it may cover fewer iterations, too. Its tokens show that.
-    """
-    iterations = steps.columns["iteration"]
-    gaps = [(after, after - before) for before, after in pairwise(iterations)]
-    later = gaps[1:] if gaps and iterations[0] == 1 else gaps
-    interval = max(multimode(gap for at, gap in later if at % gap == 0), default=None)
-    whole = [False, *(gap == interval and at % gap == 0 for at, gap in gaps)]
-    times = steps.columns["seconds_per_interval"]
-    partial = _partial(steps, whole, interval) if interval else whole
-    return [
-        step_seconds(time or None, None, None) if is_whole and not is_partial else None
-        for time, is_whole, is_partial in zip(times, whole, partial, strict=True)
-    ]
-
-
-def _partial(steps: StepBlock, whole: Sequence[bool], interval: int) -> list[bool]:
-    """Return for each report whether its tokens are those of a part of the log interval.
-
-    They are if they are a multiple of the tokens of one iteration, and fewer than those of a whole
-    interval. The tokens of an iteration may differ, e.g. in fine-tuning. Then they are rarely such
-    a multiple.
-
-    whole: for each report, whether the previous report is one log interval before it.
-    """
-    rates = steps.column("tokens_per_second_per_gpu")
-    tokens = [
-        (time or 0.0) * (rate or 0.0)  # per GPU, divided by the log interval
-        for time, rate in zip(steps.columns["seconds_per_interval"], rates, strict=True)
-    ]
-    most = max(compress(tokens, whole), default=0.0)
-    # The first report covers iteration 1 only. Some programs divide its time by 1.
-    if steps.columns["iteration"][0] == 1 and not isclose(tokens[0], most, rel_tol=_SAME_TOKENS):
-        most = max(most, tokens[0] * interval)
-    if not is_sound(most) or most <= 0:
-        return [False] * len(tokens)
-    covered = (count / most * interval for count in tokens)
-    return [
-        0.5 < count < interval - 0.5 and abs(count - round(count)) < _SAME_TOKENS
-        for count in covered
-    ]
-
-
-def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
-    """Return for each report the mean seconds per iteration since the previous report.
-
-    seconds: for each report, the seconds since the start of the training. If all of them are whole,
-    the program rounds them. Then the mean is over at least 20 s, so the rounding changes it by 5 %
-    or less, and only the report at the end of this time has an item.
-
-    The item for the first report is None. An item is also None if the seconds do not increase, or
-    are None for the report or for the previous one.
-    """
-    whole = all(now is None or float(now).is_integer() for now in seconds)
-    least = _LEAST_SECONDS if whole else 0.0
-    times: list[float | None] = [None] * len(seconds)
-    begin: tuple[int, float] | None = None
-    for at, (iteration, now) in enumerate(zip(iterations, seconds, strict=True)):
-        passed = None if now is None or begin is None else now - begin[1]
-        if passed is not None and begin is not None and passed > 0 and passed >= least:
-            times[at] = passed / (iteration - begin[0])
-        if now is None:
-            begin = None
-        elif passed is None or passed < 0 or passed >= least:
-            begin = iteration, now
-    return times

@@ -226,17 +226,19 @@ def summarise(
     totals = run.totals
     batch = stated_batch or computed_batch(run)
     world_size = _world_size(totals, config)
-    configured = Configured(
-        configured.train_iters or whole(config.get("train_iters")),
+    tokens_per_gpu = _tokens_per_gpu(
+        run,
         batch,
-        tokens_per_gpu=_tokens_per_gpu(
-            run,
-            batch,
-            whole(config.get("seq_length")) or configured.seq_length,
-            world_size or configured.world_size,
-        ),
+        whole(config.get("seq_length")) or configured.seq_length,
+        world_size or configured.world_size,
     )
-    reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
+    reports = run_reports(
+        run,
+        warmup,
+        Configured(configured.train_iters or whole(config.get("train_iters")), batch),
+        tokens_per_gpu=tokens_per_gpu,
+        keep_skipped=keep_skipped,
+    )
     result = RunResult(**{field.name: _total(totals, field.name) for field in fields(RunResult)})
     launches = tuple(_launch_totals(run, reports))
     samples = (

@@ -788,16 +788,16 @@ def nanochat_peak(random: Random) -> Printed:
 
 @prints("modded-nanogpt, result")
 def modded_nanogpt_result(random: Random) -> Printed:
-    """Print modded-nanogpt's validation at the last step, with the time in seconds."""
+    """Print modded-nanogpt's validation at the last step, in seconds or in milliseconds."""
     steps = random.randint(1, 99_999)
-    seconds = f"{steps * 0.125:.3f}"
+    time = random.choice((f"{steps / 8:.3f}s", f"{steps * 125}ms"))
     return Printed(
-        f"step:{steps}/{steps} val_loss:3.27839 train_time:{seconds}s step_avg:125.00ms",
+        f"step:{steps}/{steps} val_loss:3.27839 train_time:{time} step_avg:125.00ms",
         (
             RunTotals(
                 iterations=steps,
                 last_iteration=steps,
-                train_seconds=float(seconds),
+                train_seconds=steps / 8,
                 step_seconds=0.125,
                 offset=0,
             ),
@@ -815,24 +815,6 @@ def modded_nanogpt_result_so_far(random: Random) -> Printed:
         (
             RunTotals(
                 last_iteration=steps, train_seconds=float(seconds), step_seconds=0.1, offset=0
-            ),
-        ),
-    )
-
-
-@prints("modded-nanogpt, result")
-def modded_nanogpt_result_of_speedrun(random: Random) -> Printed:
-    """Print modded-nanogpt's validation at the last step, with the time in milliseconds."""
-    steps = random.randint(1, 99_999)
-    return Printed(
-        f"step:{steps}/{steps} val_loss:3.27839 train_time:{steps * 125}ms step_avg:125.00ms",
-        (
-            RunTotals(
-                iterations=steps,
-                last_iteration=steps,
-                train_seconds=steps / 8,
-                step_seconds=0.125,
-                offset=0,
             ),
         ),
     )

@@ -65,7 +65,7 @@ def titan_metrics(random: Random) -> Printed:
             iteration=n,
             loss=value,
             tokens_per_second_per_gpu=tokens,
-            seconds_per_interval=seconds,
+            nominal_step_seconds=seconds,
             reported_tflops_per_gpu=tflops,
             max_memory_reserved_gib=memory,
             offset=0,

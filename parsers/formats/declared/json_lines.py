@@ -204,7 +204,7 @@ TORCHTITAN_METRICS = _format(
             "grad_norm": ("grad_norm", 1.0),
             "lr": ("learning_rate", 1.0),
             "throughput(tps)": ("tokens_per_second_per_gpu", 1.0),
-            "time_metrics/end_to_end(s)": ("seconds_per_interval", 1.0),
+            "time_metrics/end_to_end(s)": ("nominal_step_seconds", 1.0),
             "tflops": ("reported_tflops_per_gpu", 1.0),
             "mfu(%)": ("reported_mfu", 100.0),
             "memory/max_reserved(GiB)": ("max_memory_reserved_gib", 1.0),

@@ -651,7 +651,7 @@ def test_torchtitan_s_metrics_give_step_times_without_options(folder: Path) -> N
     line = '{{"step": {}, "throughput(tps)": 500.0, "time_metrics/end_to_end(s)": {}}}\n'
     Path("metrics.jsonl").write_text("".join(line.format(n, 2.5) for n in (1, 10, 20, 30)))
     values = figures("metrics.jsonl")
-    assert (values["step_times_from"], values["step_seconds"]["n"]) == ("seconds_per_interval", 2)
+    assert (values["step_times_from"], values["step_seconds"]["n"]) == ("nominal_step_seconds", 2)
     assert "from the time since the previous report" in parse("metrics.jsonl").stderr
     options = ("--global-batch-size", "8", "--seq-length", "128", "--world-size", "2")
     assert figures("metrics.jsonl", *options)["step_seconds"]["mean"] == 2.5
